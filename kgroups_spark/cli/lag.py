@@ -39,8 +39,10 @@ BARS = "▁▂▃▄▅▆▇█"
 MOST_POINTS = 24
 
 BY_GROUP = """
-SELECT group_id, audit_id, count(*) AS partition_count, max(seen_at) AS seen_at, CAST(sum(lag) AS BIGINT) AS lag,
-  CAST(sum(records_lost) AS BIGINT) AS records_lost, max(estimated_lag_ms) AS estimated_lag_ms
+SELECT group_id, audit_id, count(*) AS partition_count, max(seen_at) AS seen_at,
+  TRY_CAST(sum(CAST(lag AS DECIMAL(38, 0))) AS BIGINT) AS lag,
+  TRY_CAST(sum(CAST(records_lost AS DECIMAL(38, 0))) AS BIGINT) AS records_lost,
+  max(estimated_lag_ms) AS estimated_lag_ms
 FROM chosen GROUP BY group_id, audit_id"""
 BY_PARTITION = "SELECT * FROM chosen"
 QUERY = """

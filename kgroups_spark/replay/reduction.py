@@ -23,7 +23,8 @@ any order, without a change: a marker that decides the outcome of a record stays
 two state logs lead to the same state by the rules of any release.
 
 Other tables: whole hours of group_traffic before the moment go; rows of topic_offsets seen before it go, except those
-seen last; kept states go if the same partition has a newer one; findings of old audits go.
+seen last; kept states go if the same partition has a newer one; findings and cluster facts of old audits go, except the
+newest facts.
 """
 
 from __future__ import annotations

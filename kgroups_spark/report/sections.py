@@ -669,6 +669,37 @@ def _in_seconds(rows: Iterable[Row]) -> list[Row]:
 # Share partitions, and the records that are near their delivery limit.
 
 
+lag_section = Part(
+    "lag",
+    "Lag",
+    "lagging_groups",
+    "No lag is known: every group has read everything, or no audit of a live cluster saw the ends of topics.",
+    [
+        "{lagging_groups:counted group} {lagging_groups:has|have} {lagging_groups_lag:counted record} to read, by the "
+        "ends of topics that the last audit of a live cluster saw.",
+        "[The topics have already deleted {lagging_groups_records_lost:counted record} of these: nobody will read "
+        "them.]",
+    ],
+    [
+        BarsOf(
+            "lag_by_day",
+            "lag_by_day",
+            f"Records that all groups had not read, {AS_EACH_DAY_ENDED}",
+            "records",
+            {"still in the topic": BLUE, "deleted unread": RED},
+            "value",
+            "record",
+        ),
+        TableOf(
+            "lagging_groups",
+            "Groups with unread records, the most first",
+            "group_id Group; partitions Partitions :count; lag Lag :count; records_lost Deleted unread :count; "
+            "seen_at- Seen (UTC) :time",
+            GROUPS_BYTES,
+        ),
+    ],
+)
+
 share_groups_section = Part(
     "share-groups",
     "Share groups",
@@ -838,6 +869,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "Open transactions": ("open_transactions",),
     "Transactions by name": ("transactional_states", "named_transactions", "aborted_by_coordinator"),
     "Share groups": ("share_partitions", "share_near_limit", "dead_letters", "redeliveries"),
+    "Lag": ("lag_by_day", "lagging_groups"),
     "Offsets rewound or skipped ahead": ("offset_moves", "events_by_day"),
     "Offsets and groups that were removed": ("removals",),
     "Findings": ("findings", "findings_by_kind"),
@@ -859,6 +891,7 @@ def sections(answers: Answers) -> list[Section]:
         transactions_section(answers),
         transactional_ids_section(answers),
         share_groups_section(answers),
+        lag_section(answers),
         moves_section(answers),
         removals_section(answers),
         findings_section(answers),

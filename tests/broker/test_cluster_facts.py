@@ -24,6 +24,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets, topic_offsets_table
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.replay.state_logs import ClusterFact
 from tests.broker.brokers import Brokers, Security, classes, java, until
 from tests.broker.members import SILENT
 from tests.chosen import one_of
@@ -33,7 +34,7 @@ from tests.views.arrow_tables import in_duckdb
 OFFSETS = "__consumer_offsets"
 GROUP = "group with configs"
 RETENTION = {"offsets.retention.minutes": "77", "log.cleaner.delete.retention.ms": "123456"}
-GROUP_NOTE = f"group {GROUP}: consumer.session.timeout.ms = 50000 (group config)"
+GROUP_CONFIG = ClusterFact("group_config", "consumer.session.timeout.ms", "50000", "set", group_id=GROUP)
 
 URL_SAFE = str.maketrans("+/", "-_")
 
@@ -117,7 +118,13 @@ def test_facts_that_a_cluster_reports_of_itself(asked: tuple[Client, str]) -> No
     # librdkafka writes ids in the other base64.
     by_admin = {name: str(each.result(30).topic_id).translate(URL_SAFE) for name, each in described.items()}
     assert by_admin == {name: ids[name] for name in by_admin}
-    assert reported.notes == (() if client.brokers.security is None else (GROUP_NOTE,))
+    assert reported.notes == ()
+    of_groups = [each for each in reported.rows if each.kind == "group_config"]
+    assert of_groups == ([] if client.brokers.security is None else [GROUP_CONFIG])
+    leaders = {each.value for each in reported.rows if each.kind == "leader"}
+    assert leaders == {client.brokers.address}
+    retention = [each.value for each in reported.rows if each.name == "offsets.retention.minutes"]
+    assert retention == ["77"]
 
 
 def test_ends_of_topics_equal_those_of_the_admin_client(asked: tuple[Client, str]) -> None:
@@ -234,7 +241,7 @@ def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
     assert reported.release_version == "4.3"
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (77 * 60_000, 123_456)
     assert {name for _, name in reported.topic_ids} == set(secured.admin.list_topics(timeout=30).topics)
-    assert reported.notes == (GROUP_NOTE,)
+    assert reported.notes == () and GROUP_CONFIG in reported.rows
     assert ends == WHOLE
 
 

@@ -122,6 +122,14 @@ def test_the_last_seen_end_of_a_topic_is_kept_however_old():
     assert stay(MOMENT.replace(hour=4)) == [1, 2, 3]
 
 
+def test_the_newest_facts_of_the_cluster_are_kept_however_old():
+    facts = rows_of("cluster_facts", *({"audit_id": audit_id} for audit_id in (1, 2, 3)))
+    given = {f"{STORED}{each}": facts if each == "cluster_facts" else rows_of(each) for each in TABLES}
+    for old, stay in (((1, 2), [3]), ((1, 2, 3), [3]), ((), [1, 2, 3])):
+        query = Reduction({}, NOTHING, 0, old_audits=old).rows_left("cluster_facts")
+        assert answer(query, given)["audit_id"].to_pylist() == stay
+
+
 def assert_as_by_hand(found, expected):
     for name, rows in expected.items():
         assert in_order(found[name].to_pylist()) == in_order(rows), name

@@ -25,6 +25,7 @@ from kgroups_spark.report.sections import (
     day_of,
     expiring_section,
     findings_section,
+    lag_section,
     last_days_plot,
     moves_section,
     rebalances_section,
@@ -148,6 +149,7 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
         "No transaction was open at the end of the log.",
         "No transactional id is known: there is none, or __transaction_state was not read.",
         "No share partition is known: there is none, or __share_group_state was not read.",
+        "No lag is known: every group has read everything, or no audit of a live cluster saw the ends of topics.",
         "No committed offset was rewound or skipped ahead in the log.",
         "No offset and no group was removed in the log.",
         "The last audit found nothing odd.",
@@ -237,6 +239,36 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
         ["s", "jobs", "0", "initialized", "10", "27", "5"],
         ["s", "jobs", "1", "initialized", "7", "–", "0"],
     ]
+
+
+def test_lag_is_shown_by_day_and_by_group_with_what_was_deleted_unread() -> None:
+    ends = {1: (0, 100), 2: (0, 200), 3: (45, 300)}
+    place = {"topic": "t", "partition": 0, "status": "ok"}
+    seen = {number: place | {"audit_id": number, "seen_at": AS_OF - (3 - number) * DAY} for number in ends}
+    slot = {"offsets_partition": 0, "topic": "t", "partition": 0}
+    groups = {"slow": 40, "fast": 300, "stored before": -1}
+    read = [{"offsets_partition": 0, "end_offset": 9}]
+    section, reported = section_of(
+        lag_section,
+        audits=[audit_row(read, audit_id=number) for number in ends],
+        group_traffic=[{"hour": AS_OF - 9 * DAY}],
+        topic_offsets=[
+            seen[number] | {"log_start_offset": start, "log_end_offset": end} for number, (start, end) in ends.items()
+        ],
+        committed_offsets=[slot | {"group_id": name, "committed_offset": offset} for name, offset in groups.items()],
+        offset_commits=[
+            slot | {"group_id": name, "committed_offset": offset, "log_offset": at}
+            for at, (name, offset) in enumerate(groups.items())
+        ],
+    )
+    assert list(section.sentences) == [
+        "1 group has 260 records to read, by the ends of topics that the last audit of a live cluster saw.",
+        "The topics have already deleted 5 records of these: nobody will read them.",
+    ]
+    assert reported[:4] == ["slow", "1", "260", "5"]
+    (plot,) = [each for each in section.figures if isinstance(each, Plot)]
+    assert [text for text in ("255", "5", "160", "60") if f"{text} record" not in plot.svg] == []
+    assert [name for name, _ in plot.legend] == ["still in the topic", "deleted unread"]
 
 
 def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:

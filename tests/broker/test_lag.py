@@ -1,0 +1,180 @@
+"""Lag on a real broker: deleteRecords, a deleted topic, a paused member and a stopped consumer between two audits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kgroups_spark.audit import run
+from kgroups_spark.cli.main import main
+from tests.broker.brokers import Brokers, until
+from tests.broker.java_clients import JavaClients
+from tests.broker.lab import Lab
+from tests.broker.live_audits import live_audit
+from tests.broker.members import SILENT
+from tests.nights.lakes import rows
+from tests.protocol.local_spark import LocalSpark
+
+TOOL = "consumer.group.ConsumerGroupCommand"
+PAUSED, STOPPED, READS_ON, LIMITED = "paused", "stopped", "reads-on", "with-a-config"
+GROUPS = (PAUSED, STOPPED, READS_ON)
+
+
+class AnHourAgo(datetime):
+    """The clock of the first audit: findings compare audits that are ten minutes apart or more."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime.now(tz) - timedelta(hours=1)
+
+
+def produce(lab: Lab, topic: str, records: int) -> None:
+    producer = Producer({"bootstrap.servers": lab.address, "broker.address.family": "v4"}, logger=SILENT)
+    for _ in range(records):
+        producer.produce(topic, "later", partition=0)
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture(scope="module")
+def played(kafka_4_4: Brokers) -> Iterator[tuple[Lab, list[str]]]:
+    with JavaClients(kafka_4_4.address) as clients:
+        lab = Lab(kafka_4_4, clients)
+        for topic in ("lag-grows", "lag-cut", "lag-gone"):
+            lab.topic(topic, 1, records=20)
+        yield lab, []
+        lab.close()
+
+
+@pytest.fixture(scope="module")
+def lake(local: LocalSpark, played: tuple[Lab, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake of two audits, between which it happened."""
+    lab, _ = played
+    folder = tmp_path_factory.mktemp("lag") / "lake"
+    paused = lab.join(PAUSED, ["lag-grows"], "consumer")
+    stopped = lab.join(STOPPED, ["lag-cut"])
+    reads_on = lab.join(READS_ON, ["lag-grows", "lag-gone"])
+    for member, partitions in ((paused, 1), (stopped, 1), (reads_on, 2)):
+        lab.await_assigned(partitions, member)
+    paused.commit({("lag-grows", 0): 5})
+    stopped.commit({("lag-cut", 0): 3})
+    reads_on.commit({("lag-grows", 0): 20, ("lag-gone", 0): 20})
+    paused.ask(lambda consumer: consumer.pause([TopicPartition("lag-grows", 0)]))
+    stopped.close()
+    lab.await_group(STOPPED, "classic", "Empty", 0)
+    lab.group_setting(LIMITED, "consumer.session.timeout.ms", 50_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "datetime", AnHourAgo)
+        live_audit(local, folder, lab.address, as_of=None)
+    admin = AdminClient({"bootstrap.servers": lab.address, "broker.address.family": "v4"}, logger=SILENT)
+    deleted = TopicPartition("lag-cut", 0, 8)
+    admin.delete_records([deleted])[deleted].result(30)
+    for topic in ("lag-grows", "lag-cut"):
+        produce(lab, topic, 10)
+    lab.delete_topic("lag-gone")
+    until("the topic is gone", lambda: "lag-gone" not in lab.admin.listTopics().names().get())
+    paused.commit({("lag-grows", 0): 5})  # as a client does by itself that has paused
+    reads_on.commit({("lag-grows", 0): 28})
+    lab.await_group(READS_ON, "classic", "Stable", 1)
+    live_audit(local, folder, lab.address, as_of=None)
+    return folder
+
+
+def of_the_tool(lab: Lab, *options: str) -> list[dict[str, str]]:
+    """The rows that kafka-consumer-groups prints of each group, by its headings."""
+    found = []
+    for group in GROUPS:
+        lines = lab.clients.tool(TOOL, "--bootstrap-server", lab.address, "--describe", "--group", group, *options)
+        heading, *said = [line.replace(" (ID)", "") for line in lines.splitlines() if group in line or "GROUP " in line]
+        for line in said:
+            if line.startswith(group):
+                words = line.replace(" (1)", "(1)").split()
+                found.append(dict(zip(heading.split(), words, strict=False)))
+    return found
+
+
+def of_describe(lake: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    asked = [word for group in GROUPS for word in ("--group", group)]
+    assert main(["describe", "--lake", str(lake), "--format", "json", *asked, *options]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
+    played: tuple[Lab, list[str]], lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {
+        (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): tuple(
+            row[name] for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
+        )
+        for row in of_the_tool(played[0])
+    }
+    mine = {
+        (row["group_id"], row["topic"], row["partition"]): row
+        for row in of_describe(lake, capsys)
+        if row["topic"] != "lag-gone"
+    }
+    shown = {
+        slot: tuple(
+            "-" if row[name] is None else str(row[name]) for name in ("committed_offset", "log_end_offset", "lag")
+        )
+        for slot, row in mine.items()
+    }
+    assert shown == {slot: values for slot, values in said.items() if slot[1] != "lag-gone"}
+    assert {slot: row["records_lost"] for slot, row in mine.items()} == {
+        (PAUSED, "lag-grows", 0): 0,
+        (STOPPED, "lag-cut", 0): 5,
+        (READS_ON, "lag-grows", 0): 0,
+    }
+
+
+def test_coordinator_and_assignor_are_those_of_kafkas_tool(
+    played: tuple[Lab, list[str]], lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+    # The tool prints a strategy that is empty as nothing at all.
+    said = {
+        row["GROUP"]: tuple(row[name] for name in names) for row in of_the_tool(played[0], "--state") if len(row) == 5
+    }
+    mine = {
+        row["group_id"]: (
+            row["coordinator"].replace(" (1)", "(1)"),
+            row["strategy"],
+            row["state"],
+            str(row["member_count"]),
+        )
+        for row in of_describe(lake, capsys, "--state")
+    }
+    assert said == {group: mine[group] for group in said}
+    assert {PAUSED, READS_ON} <= set(said)
+    assert mine[PAUSED][1:] == ("uniform", "Stable", "1") and mine[STOPPED][2:] == ("Empty", "0")
+
+
+def test_it_is_reported_as_it_was_and_nothing_else(lake: Path) -> None:
+    found = {(row["finding"], row["group_id"], row["topic"]) for row in rows(lake, "findings") if row["audit_id"] == 2}
+    ours = {each for each in found if each[1] in (*GROUPS, LIMITED)}
+    assert ours == {
+        ("not_progressing", PAUSED, "lag-grows"),
+        ("records_lost", STOPPED, "lag-cut"),
+        ("nobody_reads", STOPPED, "lag-cut"),
+        ("topic_gone", READS_ON, "lag-gone"),
+        ("config_without_group", LIMITED, None),
+    }
+    earlier = {row["finding"] for row in rows(lake, "findings") if row["audit_id"] == 1 and row["group_id"] in GROUPS}
+    assert earlier == set()
+
+
+def test_lag_has_a_history(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["lag", "--lake", str(lake), "--format", "json", *("--group", PAUSED), *("--group", STOPPED)]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["group_id"], row["lag"], row["change"], row["records_lost"], row["trend"]) for row in found] == [
+        (STOPPED, 27, 10, 5, "▆█"),
+        (PAUSED, 25, 10, 0, "▆█"),
+    ]
