@@ -28,9 +28,19 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "share_lag": lag_cases.tables,
     **{
         view: partial(fixtures.tables_of, view)
-        for view in ("group_topics", "handovers", "lag", "topic_health", "topic_ids", "waiting_partitions", "migration", "eos_style")
+        for view in (
+            "group_topics",
+            "handovers",
+            "lag",
+            "topic_health",
+            "topic_ids",
+            "waiting_partitions",
+            "migration",
+            "eos_style",
+        )
     },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
+    "all_events": partial(fixtures.tables_of, "departures"),
     "group_settings": partial(fixtures.tables_of, "group_settings"),
     "member_timeouts": partial(fixtures.tables_of, "group_settings"),
     "broker_load": partial(fixtures.tables_of, "broker_load"),
