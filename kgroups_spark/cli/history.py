@@ -112,6 +112,15 @@ MOVE_CAUSES = {
 }
 
 
+# Causes of members that left; "probably_" before one is "most likely" after it.
+DEPARTURES = {
+    "left": "it left, or Admin removed it",
+    "session_expired": "its session expired",
+    "put_out_while_revoking": "put out: it did not release its partitions in time",
+    "static_expired": "a static member whose session expired",
+    "replaced": "another member took its group.instance.id",
+}
+
 OPTIONS = (
     LAKE,
     GROUP,
@@ -287,11 +296,15 @@ def _rebalance(events: Rows) -> dict[str, Any]:
         "subject": words("; ".join(who)) if who else None,
         "before": ", ".join(row["value_before"] for row in changes) or None,
         "after": ", ".join(row["value_after"] for row in changes) or None,
+        "why": "; ".join(dict.fromkeys(row["why"] for row in by_event.get("member_left", ()) if row["why"])) or None,
     }
 
 
 def _why(event: str, cause: str | None) -> str | None:
     causes = REMOVAL_CAUSES if event in ("group_removed", "offset_removed") else MOVE_CAUSES
+    if event in ("member_left", "member_replaced") and cause is not None:
+        sure = cause.removeprefix("probably_")
+        return DEPARTURES.get(sure, sure) + ("" if cause == sure else ", most likely")
     return None if cause is None else causes.get(cause, cause)
 
 

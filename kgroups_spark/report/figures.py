@@ -400,6 +400,13 @@ CAUSES = {
     "with_members": "the group had members",
     "transaction": "in a transaction",
     "topic_recreated": "topic deleted and created again",
+    "left": "it left, or Admin removed it",
+    "probably_left": "it left, or Admin removed it, most likely",
+    "probably_session_expired": "its session expired, most likely",
+    "probably_put_out_while_revoking": "put out, most likely: it did not release its partitions in time",
+    "static_expired": "a static member whose session expired",
+    "probably_static_expired": "a static member whose session expired, most likely",
+    "replaced": "another member took its group.instance.id",
     "unknown": "unknown",
 }
 MOVES = {

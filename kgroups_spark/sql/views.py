@@ -562,6 +562,7 @@ VIEWS = (
     "offset_history",
     "transactional_producers",
     "transactions",
+    "group_settings",
     "all_events",
     "group_history",
     "group_member_history",

@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient
 
 from kgroups_spark.audit import run
 from kgroups_spark.cli.main import main
+from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 from tests.broker.members import SILENT
 from tests.nights.lakes import rows
-from tests.protocol.local_spark import LocalSpark
 
 TOOL = "consumer.group.ConsumerGroupCommand"
 PAUSED, STOPPED, READS_ON, LIMITED = "paused", "stopped", "reads-on", "with-a-config"
@@ -53,7 +53,7 @@ def played(kafka_4_4: Brokers) -> Iterator[tuple[Lab, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def lake(local: LocalSpark, played: tuple[Lab, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local: Local, played: tuple[Lab, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of two audits, between which it happened."""
     lab, _ = played
     folder = tmp_path_factory.mktemp("lag") / "lake"

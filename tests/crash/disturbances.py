@@ -38,7 +38,7 @@ from tests.nights.lakes import contents
 
 KINDS = ("kill", "stall", "swap")
 RUNS = ("audit", "audit", "rebuild", "maintain")
-# A rebuild is made of Spark's own operations: the others run without a JVM, too (protocol/local_spark.py).
+# A rebuild is made of Spark's own operations: the others run without a JVM, too (kgroups_spark/lake/local.py).
 RUNS_WITHOUT_A_JVM = ("audit", "audit", "maintain")
 NIGHTS = 4
 # How often a night is tried; once an audit has read its new records, the next night comes soon.
@@ -91,7 +91,7 @@ def operation(point: CommitPoint | None) -> str:
 
 class Disturbances:
     """So many disturbances of nights of random logs, by the random choices of one seed. `done` counts them, without
-    those that were over before anything happened. `spark`: a session, or a Local (protocol/local_spark.py)."""
+    those that were over before anything happened. `spark`: a session, or a Local (kgroups_spark/lake/local.py)."""
 
     def __init__(
         self, spark: Any, seed: int, wanted: int, folder: Path, say: Callable[[str], None], runs: Sequence[str] = RUNS

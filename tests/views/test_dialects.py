@@ -43,6 +43,7 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
     "lag_history": partial(fixtures.tables_of, "lag_history"),
+    "all_events": partial(fixtures.tables_of, "departures"),
     "group_settings": partial(fixtures.tables_of, "group_settings"),
     "member_timeouts": partial(fixtures.tables_of, "group_settings"),
     "broker_load": partial(fixtures.tables_of, "broker_load"),

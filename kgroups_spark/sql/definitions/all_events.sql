@@ -8,7 +8,7 @@
 -- offset_before: Committed offset before the event (offset_restarted: before the removal); start offset of a share partition; null: none
 -- offset_after: Committed offset or start offset after the event; null: none
 -- value_before: State, type, generation, topic id or state epoch before the event; an assignment as JSON; null: none
--- cause: As in group_events, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic
+-- cause: As in group_events, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
 -- log STRING: The log of the event: __consumer_offsets, __share_group_state or __transaction_state
 -- state_partition INT: Partition of that log; null: it is __consumer_offsets
 -- transactional_id, producer_id, producer_epoch of state_events
@@ -38,6 +38,68 @@ gone AS (
     bool_or(event = 'group_removed') OVER (PARTITION BY offsets_partition, group_id, log_timestamp) AS is_group_removed
   FROM group_events
 ),
+-- Members that left, by their last records. Target assignments are the coordinator's, all others show that the member was
+-- there: its session cannot have ended much earlier than its timeout later.
+versions AS (
+  SELECT
+    *,
+    target_partitions IS NOT DISTINCT FROM lag(target_partitions) OVER its
+      AND target_tasks IS NOT DISTINCT FROM lag(target_tasks) OVER its AS is_own
+  FROM group_member_versions
+  WINDOW its AS (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset)
+),
+last_versions AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    log_offset,
+    log_timestamp,
+    is_removed,
+    lag({
+      'instance': group_instance_id,
+      'epoch': member_epoch,
+      'is_revoking': member_state LIKE 'UNREVOKED%' AND uses_classic_protocol IS NOT TRUE,
+      'rebalance_ms': rebalance_timeout_ms,
+      'session_ms': session_timeout_ms
+    }) OVER (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset) AS last,
+    last_value(CASE WHEN is_own THEN log_timestamp END IGNORE NULLS) OVER (
+      PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS seen
+  FROM versions
+),
+-- Only brokers know the session timeout of members of KIP-848: today's, which may have been another one then.
+departures AS (
+  SELECT
+    gone.*,
+    epoch_ms(gone.log_timestamp) - epoch_ms(gone.seen) AS age_ms,
+    coalesce(gone.last.session_ms, TRY_CAST(settings.value AS BIGINT)) AS session_ms,
+    CASE WHEN gone.last.session_ms IS NULL THEN 'probably_' ELSE '' END AS how_sure
+  FROM last_versions AS gone
+  LEFT JOIN group_settings AS settings
+    ON settings.offsets_partition = gone.offsets_partition
+    AND settings.group_id = gone.group_id
+    AND settings.name = settings.group_type || '.session.timeout.ms'
+  WHERE gone.is_removed AND gone.last IS NOT NULL
+),
+left_by AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    log_offset,
+    log_timestamp,
+    CASE
+      WHEN last.epoch = -2 THEN 'static_expired'
+      WHEN session_ms IS NOT NULL AND 2 * age_ms < least(session_ms, last.rebalance_ms) THEN how_sure || 'left'
+      WHEN last.is_revoking AND age_ms >= last.rebalance_ms THEN 'probably_put_out_while_revoking'
+      WHEN last.is_revoking THEN NULL
+      WHEN last.instance IS NOT NULL AND age_ms >= session_ms THEN 'probably_static_expired'
+      WHEN age_ms BETWEEN session_ms AND session_ms + 1000 THEN 'probably_session_expired'
+    END AS cause
+  FROM departures
+),
 -- Removals that the log of their partition does not explain.
 explained AS (
   SELECT overdue.offsets_partition, overdue.group_id, log_offset, event_index, 'probably_expired' AS cause
@@ -52,10 +114,20 @@ explained AS (
     ON seen.audit_id = gone.audit_id AND seen.topic = gone.topic AND seen.partition = gone.partition
   WHERE gone.event = 'offset_removed' AND gone.cause = 'unknown' AND gone.offset_before IS NOT NULL
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
+  UNION ALL
+  SELECT gone.offsets_partition, gone.group_id, gone.log_offset, gone.event_index, left_by.cause
+  FROM group_events AS gone
+  JOIN left_by
+    ON left_by.offsets_partition = gone.offsets_partition
+    AND left_by.group_id = gone.group_id
+    AND left_by.member_id = gone.member_id
+    AND left_by.log_timestamp = gone.log_timestamp
+    AND left_by.log_offset <= gone.log_offset
+  WHERE gone.event = 'member_left'
 )
 SELECT
   reported.* EXCLUDE (cause),
-  coalesce(explained.cause, reported.cause) AS cause,
+  coalesce(explained.cause, reported.cause, CASE WHEN reported.event = 'member_replaced' THEN 'replaced' END) AS cause,
   '__consumer_offsets' AS log,
   CAST(NULL AS INTEGER) AS state_partition,
   CAST(NULL AS VARCHAR) AS transactional_id,
