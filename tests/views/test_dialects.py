@@ -28,7 +28,15 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "share_lag": lag_cases.tables,
     **{
         view: partial(fixtures.tables_of, view)
-        for view in ("dead_letters", "group_member_history", "group_topics", "lag", "topic_health", "topic_ids")
+        for view in (
+            "dead_letters",
+            "group_member_history",
+            "group_topics",
+            "lag",
+            "partition_owners",
+            "topic_health",
+            "topic_ids",
+        )
     },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
     "group_settings": partial(fixtures.tables_of, "group_settings"),
