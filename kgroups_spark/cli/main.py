@@ -38,6 +38,7 @@ NAMES = (
     "pending",
     "dead-letters",
     "findings",
+    "cleanup",
     "export-offsets",
     "compare",
     "report",
