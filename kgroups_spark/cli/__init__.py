@@ -8,6 +8,6 @@ open_lake.py    the lake of --lake, by DuckDB or Spark; session.py: a Spark sess
 output.py       rows as a table, JSON or CSV; notes on stderr; output files; progress
 text.py         tables for a screen of any width
 
-The commands: audit, audits, compare, completion, dead_letters, demo, describe, dump, expiring, export_offsets,
+The commands: audit, audits, cleanup, compare, completion, dead_letters, demo, describe, dump, expiring, export_offsets,
 findings, groups, history, lag, maintain, metrics, migration, pending, rebuild, report, sql.
 """

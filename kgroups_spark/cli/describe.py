@@ -65,7 +65,8 @@ SCREENS: dict[tuple[What, str], str] = {
     ("offsets", "share"): "group_id=GROUP topic partition +leader_epoch committed_offset=START-OFFSET lag "
     "?records_lost=LOST",
     ("offsets", "streams"): "group_id=GROUP topic partition committed_offset=CURRENT-OFFSET leader_epoch "
-    "log_end_offset lag=OFFSET-LAG ?records_lost=LOST ?will_reset expires_at pending_offsets=PENDING",
+    "log_end_offset lag=OFFSET-LAG ?records_lost=LOST ?will_reset ?owner_member_id=MEMBER ?owner_client_id=CLIENT-ID "
+    "expires_at pending_offsets=PENDING",
     ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST client_id "
     "partition_count=#PARTITIONS +member_epoch=CURRENT-EPOCH +current_assignment +assignment_epoch=TARGET-EPOCH "
     "+target_assignment +?upgraded",

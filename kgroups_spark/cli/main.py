@@ -43,6 +43,7 @@ NAMES = (
     "dead-letters",
     "findings",
     "migration",
+    "cleanup",
     "export-offsets",
     "compare",
     "report",

@@ -606,6 +606,35 @@ removals_section = Part(
 )
 
 
+def cleanup_section(answers: Answers) -> Section:
+    """What nobody uses, and offsets that expired although their group had members."""
+    tables = (
+        TableOf(
+            "unused_groups",
+            "Groups that nobody has used for 30 days; kgroups cleanup prints Kafka's commands that delete them",
+            "group_id Group; group_type Type; state State; idle_since Idle since (UTC) :time; "
+            "offset_count Offsets :count; expires_at- First expires (UTC) :time",
+            GROUPS_BYTES,
+        ),
+        TableOf(
+            "no_longer_consumed",
+            "Topics to which no member of the group subscribes any more: their lag is none",
+            "group_id Group; topic Topic; offset_count Offsets :count; last_commit_at- Last commit (UTC) :time; "
+            "kept_until- Kept until (UTC) :time",
+            GROUPS_BYTES,
+        ),
+        TableOf(
+            "lost_while_active",
+            "Offsets that expired while their group had members, the newest first",
+            "removed_at When (UTC) :time; group_id Group; topic Topic; offsets Offsets :count; state State; "
+            "members Members :count",
+        ),
+    )
+    figures = [figure for each in tables for figure in each.figures(answers)]
+    nothing = ["Every group was used in the last 30 days, and consumes every topic that it has offsets of."]
+    return Section("cleanup", "Unused groups and offsets", [] if figures else nothing, figures)
+
+
 # Rebalances by day and cause, the groups that have most, and the slowest members.
 
 
@@ -872,6 +901,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "Lag": ("lag_by_day", "lagging_groups"),
     "Offsets rewound or skipped ahead": ("offset_moves", "events_by_day"),
     "Offsets and groups that were removed": ("removals",),
+    "Unused groups and offsets": ("unused_groups", "no_longer_consumed", "lost_while_active"),
     "Findings": ("findings", "findings_by_kind"),
     "Groups": ("groups_now", "groups_by_day", "all_groups"),
     "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members", "handovers", "waiting_partitions"),
@@ -894,6 +924,7 @@ def sections(answers: Answers) -> list[Section]:
         lag_section(answers),
         moves_section(answers),
         removals_section(answers),
+        cleanup_section(answers),
         findings_section(answers),
         groups_section(answers),
         rebalances_section(answers),

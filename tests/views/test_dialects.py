@@ -36,6 +36,7 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
             "handovers",
             "lag",
             "migration",
+            "partition_owners",
             "topic_health",
             "topic_ids",
             "waiting_partitions",

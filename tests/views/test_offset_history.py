@@ -133,6 +133,9 @@ def test_versions_follow_each_other(name: str, what: str) -> None:
     log = history_log(name)
     rows = rows_of(log.views, f"SELECT * FROM {what}_history")
     versions = [{key: value for key, value in row.items() if key not in ("valid_from", "valid_to")} for row in rows]
+    # A removal names its member, which its record does not.
+    named = dict.fromkeys(("group_instance_id", "client_id", "client_host"))
+    versions = [row | named if what == "group_member" and row["is_removed"] else row for row in versions]
     assert sorted(map(repr, versions)) == sorted(map(repr, rows_of(log.views, f"SELECT * FROM {what}_versions")))
     by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["log_offset"]):

@@ -4,9 +4,9 @@
 -- took_effect: It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record later in the log was already in effect
 -- previous_committed_offset: Committed offset before it took effect; null: there was none, or it took no effect
 -- valid_to: When the next one took effect, or the next known time (in a log without times: the start of the last audit); null: still, or it took no effect
--- owner_member_id: Owner of the partition then (the log does not record who committed); null: no owner, or unknown (streams)
--- owner_client_id: client.id of the owner; null: no owner, unknown (streams), or not logged
--- owner_client_host: Host of the owner as the broker saw it; null: no owner, unknown (streams), or not logged
+-- owner_member_id: Owner of the partition then (the log does not record who committed); null: no owner
+-- owner_client_id: client.id of the owner; null: no owner, or not logged
+-- owner_client_host: Host of the owner as the broker saw it; null: no owner, or not logged
 
 -- The slot's records at the log offset where they took effect (else their own), and before them its owners' changes.
 WITH events AS (

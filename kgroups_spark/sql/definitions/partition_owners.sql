@@ -1,8 +1,8 @@
--- Owners of partitions over time, from the members' assignments in the log. A member owns partitions pending revocation until it has released them; streams members have tasks instead
+-- Owners of partitions over time, from the members' assignments in the log. A member owns partitions pending revocation until it has released them. In a streams group an active task owns its partition of each source and repartition topic of its subtopology, by the topology of that time
 --
 -- offsets_partition, group_id of group_member_versions
 -- topic: Topic; null: the log has only its id, and its name is unknown
--- topic_id: Topic id; null: the log names the topic (classic groups)
+-- topic_id: Topic id; null: the log names the topic (classic and streams groups)
 -- partition of committed_offsets
 -- member_id of group_member_versions
 -- client_id: Its client.id; null: not logged
@@ -18,6 +18,75 @@ WITH reduced AS (
   WHERE reason = 'keep' AND log IS NULL
   GROUP BY offsets_partition
 ),
+topologies AS (
+  SELECT
+    offsets_partition AS topology_partition,
+    group_id AS topology_group,
+    log_offset AS topology_offset,
+    lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_topology_offset,
+    list_transform(
+      from_json(
+        value,
+        '{"subtopologies": [
+          {"subtopologyId": "VARCHAR", "sourceTopics": ["VARCHAR"], "repartitionSourceTopics": [{"name": "VARCHAR"}]}
+        ]}'
+      ).subtopologies,
+      lambda each: {
+        'id': each."subtopologyId",
+        'topics': list_concat(
+          coalesce(each."sourceTopics", []),
+          list_transform(coalesce(each."repartitionSourceTopics", []), lambda topic: topic.name)
+        )
+      }
+    ) AS subtopologies
+  FROM group_records
+  WHERE record_type = 23 AND value IS NOT NULL
+),
+assigned AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    log_offset,
+    log_timestamp,
+    client_id,
+    client_host,
+    list_transform(
+      list_concat(coalesce(assigned_partitions, []), coalesce(pending_revocation_partitions, [])),
+      lambda held: {'topic': held.topic, 'topic_id': held.topic_id, 'partition': held.partition}
+    ) AS holds
+  FROM group_member_versions
+  WHERE assigned_tasks IS NULL
+  UNION ALL
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    log_offset,
+    log_timestamp,
+    client_id,
+    client_host,
+    flatten(list_transform(
+      list_filter(
+        list_concat(coalesce(assigned_tasks, []), coalesce(pending_revocation_tasks, [])),
+        lambda task: task.role = 'active'
+      ),
+      lambda task: flatten(list_transform(
+        list_filter(subtopologies, lambda each: each.id = task.subtopology_id),
+        lambda each: list_transform(
+          each.topics,
+          lambda topic: {'topic': topic, 'topic_id': CAST(NULL AS VARCHAR), 'partition': task.partition}
+        )
+      ))
+    ))
+  FROM group_member_versions
+  JOIN topologies
+    ON topology_partition = offsets_partition
+    AND topology_group = group_id
+    AND log_offset >= topology_offset
+    AND (next_topology_offset IS NULL OR log_offset < next_topology_offset)
+  WHERE assigned_tasks IS NOT NULL
+),
 versions AS (
   SELECT
     offsets_partition,
@@ -30,11 +99,8 @@ versions AS (
     client_id,
     client_host,
     -- A member owns partitions pending revocation until it has released them: no other member gets them before.
-    list_sort(list_distinct(list_transform(
-      list_concat(coalesce(assigned_partitions, []), coalesce(pending_revocation_partitions, [])),
-      lambda held: {'topic': held.topic, 'topic_id': held.topic_id, 'partition': held.partition}
-    ))) AS holds
-  FROM group_member_versions
+    list_sort(list_distinct(holds)) AS holds
+  FROM assigned
   LEFT JOIN reduced ON reduced_partition = offsets_partition
 ),
 compared AS (

@@ -1,0 +1,4 @@
+SELECT removed_at, group_id, topic, count(*) AS offsets, state, max(member_count) AS members
+FROM lost_while_active
+GROUP BY removed_at, group_id, topic, state
+ORDER BY removed_at DESC NULLS LAST, group_id, topic
