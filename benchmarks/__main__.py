@@ -192,6 +192,24 @@ def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
     ]
 
 
+def _without_spark(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    """`kgroups demo` in its own process, and once more with nothing new."""
+    seconds: dict[str, tuple[list[float], list[float]]] = {engine: ([], []) for engine in ("local", "spark")}
+    for number in range(options.audit_rounds):
+        for engine, rounds in seconds.items():
+            _say(f"kgroups demo --engine {engine}, round {number + 1} of {options.audit_rounds}")
+            lake = work / f"demo-{engine}"
+            shutil.rmtree(lake, ignore_errors=True)
+            command = [sys.executable, "-m", "kgroups_spark", "demo", "--engine", engine, "--lake", str(lake)]
+            for each in rounds:
+                each.append(nights.cpu_of(command))
+    (local, local_again), (spark, spark_again) = seconds.values()
+    return [
+        _ratio("demo, whole command, local / Spark", local, spark, 0.2),
+        _ratio("  one more with nothing new", local_again, spark_again, None),
+    ]
+
+
 def _json(module: str, options: argparse.Namespace, *arguments: object) -> dict[str, Any]:
     """The last line that the module prints, as JSON."""
     flags = [] if options.first_compiler_only else ["--full-jit"]
@@ -246,6 +264,7 @@ MEASURES: dict[str, Callable[[argparse.Namespace, Path], list[Ratio]]] = {
     "live": _live_offsets,
     "skew": _skewed_log,
     "nights": _nights,
+    "local": _without_spark,
 }
 
 

@@ -90,11 +90,11 @@ def measure(work: Path, shape: Shape, nights: int, rounds: int) -> NightSeconds:
     seconds = NightSeconds([], [], [])
     for night in range(1, nights + 1):
         add_night(log / str(night), broker)
-        seconds.nights.append(_cpu_of(audit))
+        seconds.nights.append(cpu_of(audit))
         _say(f"night {night} of {nights}: {seconds.nights[-1]:.1f} CPU s")
     for _ in range(rounds):
-        seconds.nothing_new.append(_cpu_of(audit))
-        seconds.session.append(_cpu_of([sys.executable, "-c", SESSION]))
+        seconds.nothing_new.append(cpu_of(audit))
+        seconds.session.append(cpu_of([sys.executable, "-c", SESSION]))
     return seconds
 
 
@@ -105,7 +105,7 @@ def add_night(night: Path, broker: Path) -> None:
         os.link(segment, broker / segment.parent.name / segment.name)
 
 
-def _cpu_of(command: list[str]) -> float:
+def cpu_of(command: list[str]) -> float:
     """CPU seconds of the command and its descendants. Raises CalledProcessError if it fails."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans, as the JVM is, become ours
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

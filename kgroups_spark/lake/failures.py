@@ -39,29 +39,26 @@ def machine_failures_reported(what_failed: str) -> Iterator[None]:
     """
     try:
         yield
-    except spark_errors() as error:
-        from pyspark.errors import PythonException
-
-        text = reason_of(error)
-        if isinstance(error, PythonException) and not (_reported_by_task(str(error)) or MACHINES_FAULTS.search(text)):
-            raise
-        raise KgroupsError(f"{what_failed}: {text}") from error
     except Exception as error:
-        reason = _of_machine(error)
+        is_of_machine = isinstance(error, OSError | MemoryError)
+        reason = _of_spark(error) if spark_errors() else str(error) or "no memory" if is_of_machine else None
         if reason is None:
             raise
         raise KgroupsError(f"{what_failed}: {reason}") from error
 
 
-def _of_machine(error: Exception) -> str | None:
-    """The reason if this machine failed; None: it did not."""
-    if not spark_errors():
-        return reason_of(error) or type(error).__name__ if isinstance(error, OSError | MemoryError) else None
+def _of_spark(error: Exception) -> str | None:
+    """The reason of a failure in Spark or its JVM; None: it was none."""
     from py4j.protocol import Py4JError
+    from pyspark.errors import PythonException
 
-    no_answer = type(error) is not Py4JError or NO_ANSWER.fullmatch(str(error)) is not None
-    is_broken = isinstance(error, Py4JError | ConnectionError) and no_answer
-    return f"Spark's JVM has ended ({reason_of(error)})" if is_broken else None
+    reason = reason_of(error)
+    if isinstance(error, spark_errors()):
+        if not isinstance(error, PythonException) or MACHINES_FAULTS.search(reason) or _reported_by_task(str(error)):
+            return reason
+        return None
+    has_ended = type(error) is not Py4JError or NO_ANSWER.fullmatch(str(error)) is not None
+    return f"Spark's JVM has ended ({reason})" if isinstance(error, Py4JError | ConnectionError) and has_ended else None
 
 
 # py4j's error if the connection broke while it waited for an answer; else it raises Py4JNetworkError. If Java answers

@@ -357,29 +357,25 @@ def _local(uri: str) -> Path:
     return Path(uri.removeprefix("file:"))
 
 
-# The columns of a checkpoint.
-_TEXTS = pa.map_(pa.string(), pa.string())
+# The columns of a checkpoint: `name:type`, or `name` of a text.
+_TYPES = {"long": pa.int64(), "int": pa.int32(), "bool": pa.bool_(), "list": pa.list_(pa.string())}
+_TYPES["texts"] = pa.map_(pa.string(), pa.string())
 
 
 def _struct(columns: str) -> pa.DataType:
-    types = {"long": pa.int64(), "int": pa.int32(), "bool": pa.bool_(), "texts": _TEXTS, "list": pa.list_(pa.string())}
     pairs = (word.partition(":") for word in columns.split())
-    return pa.struct([pa.field(name, types.get(kind, pa.string())) for name, _, kind in pairs])
+    return pa.struct([pa.field(name, _TYPES.get(kind, pa.string())) for name, _, kind in pairs])
 
 
+_TYPES["format"] = _struct("provider options:texts")
+_METADATA = "id name description format:format schemaString partitionColumns:list configuration:texts createdTime:long"
+_FILE = "dataChange:bool partitionValues:texts path size:long"
 CHECKPOINT = pa.schema(
     {
         "txn": _struct("appId version:long lastUpdated:long"),
-        "add": _struct("path partitionValues:texts size:long modificationTime:long dataChange:bool stats"),
-        "remove": _struct(
-            "path deletionTimestamp:long dataChange:bool extendedFileMetadata:bool partitionValues:texts size:long"
-        ),
-        "metaData": pa.struct(
-            [
-                *_struct("id name description schemaString partitionColumns:list configuration:texts createdTime:long"),
-                pa.field("format", _struct("provider options:texts")),
-            ]
-        ),
+        "add": _struct(f"{_FILE} modificationTime:long stats"),
+        "remove": _struct(f"{_FILE} deletionTimestamp:long extendedFileMetadata:bool"),
+        "metaData": _struct(_METADATA),
         "protocol": _struct("minReaderVersion:int minWriterVersion:int"),
     }
 )

@@ -36,7 +36,8 @@ class SparkRunner:
         return self.lines(self.frame(given), task) if given else []
 
     def lines(self, rows: DataFrame, task: Task) -> list[Line]:
-        return lines_of(rows, task)
+        """The lines that the tasks of a frame report."""
+        return lines_in(rows.mapInArrow(with_storage(task), LINES).collect())
 
     def frame(self, given: Sequence[pa.Table]) -> DataFrame:
         """The rows of each table, in their order, in a Spark partition of their own."""
@@ -71,11 +72,6 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType | None = No
     """
     whole = rows.combine_chunks()
     return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
-
-
-def lines_of(rows: DataFrame, task: Task) -> list[Line]:
-    """The lines that the tasks of a frame report."""
-    return lines_in(rows.mapInArrow(with_storage(task), LINES).collect())
 
 
 def _numbered(table: pa.Table, task: int) -> pa.Table:

@@ -152,9 +152,9 @@ def _ended(child: Any) -> KgroupsError:
 
 
 def _work(run: Task, given: Sequence[pa.Table], taken: Any, there: Any, parent: int) -> None:
-    """A process takes tasks until there are none; it ends with its parent. Ctrl-C is the parent's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """A process takes tasks until there are none; it ends with its parent, which answers signals."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     try:
         while os.getppid() == parent:

@@ -85,32 +85,22 @@ def type_name(data_type: pa.DataType) -> str:
     return _NAMES[data_type]
 
 
-# The types as Delta's log has them, which are Spark's own names for JSON.
-_IN_LOG = {
-    BIGINT: "long",
-    INT: "integer",
-    SMALLINT: "short",
-    STRING: "string",
-    BOOLEAN: "boolean",
-    BINARY: "binary",
-    TIMESTAMP: "timestamp",
-}
+# Types that Delta's log names otherwise than SQL.
+_IN_LOG = {"bigint": "long", "int": "integer", "smallint": "short"}
 
 
 def delta_schema(columns: Iterable[pa.Field]) -> dict[str, Any]:
     """The columns as a schema of Delta's log (Spark: StructType.jsonValue), with nullability and comments."""
-    return {
-        "type": "struct",
-        "fields": [
-            {
-                "name": field.name,
-                "type": _in_log(field.type),
-                "nullable": field.nullable,
-                "metadata": {"comment": comment_of(field)},
-            }
-            for field in columns
-        ],
-    }
+    fields = [
+        {
+            "name": each.name,
+            "type": _in_log(each.type),
+            "nullable": each.nullable,
+            "metadata": {"comment": comment_of(each)},
+        }
+        for each in columns
+    ]
+    return {"type": "struct", "fields": fields}
 
 
 def _in_log(data_type: pa.DataType) -> str | dict[str, Any]:
@@ -121,7 +111,10 @@ def _in_log(data_type: pa.DataType) -> str | dict[str, Any]:
         key, value = _in_log(data_type.key_type), _in_log(data_type.item_type)
         nullable = data_type.item_field.nullable
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": nullable}
-    return delta_schema(data_type) if pa.types.is_struct(data_type) else _IN_LOG[data_type]
+    if pa.types.is_struct(data_type):
+        return delta_schema(data_type)
+    name = _NAMES[data_type].lower()
+    return _IN_LOG.get(name, name)
 
 
 def without_comments(schema: pa.Schema) -> pa.Schema:

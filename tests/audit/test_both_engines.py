@@ -40,7 +40,7 @@ def ledger(lake: Path) -> list[dict[str, Any]]:
 
 
 def definitions(lake: Path) -> dict[str, Any]:
-    """The metadata in the first version of each table's log."""
+    """The first version of each table's log: schema, properties, protocol."""
     found = {}
     for name in TABLES:
         lines = (lake / name / "_delta_log" / f"{0:020d}.json").read_text().splitlines()

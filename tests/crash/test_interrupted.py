@@ -205,6 +205,7 @@ def test_commands_without_spark_end_with_one_line(
     lake = str(recorded)
     page = ("report", "--lake", lake, "--output", str(tmp_path / "report.html"))
     arrow = "kgroups_spark.sql.by_duckdb:DuckDbReader.arrow"
+    without = ("audit", "--engine", "local", "--segments", str(SEGMENTS), "--lake")
     moments: dict[str, tuple[tuple[str, ...], str, float]] = {
         "a broker that never answers": (
             ("audit", "--lake", str(tmp_path / "new"), "--bootstrap-server", silent_broker),
@@ -213,6 +214,9 @@ def test_commands_without_spark_end_with_one_line(
         ),
         "report asks": (page, "kgroups_spark.report.page:query", 0),
         "report is drawn": (page, "kgroups_spark.report.page:html", 0.05),
+        "reading without Spark": ((*without, str(tmp_path / "a")), "kgroups_spark.audit.night:read_ranges", 0.2),
+        "replay without Spark": ((*without, str(tmp_path / "b")), "kgroups_spark.audit.night:_replay", 0.2),
+        "commits without Spark": ((*without, str(tmp_path / "c")), "kgroups_spark.lake.local:LocalTable.commit", 0),
         "query by DuckDB": (("sql", "--lake", lake, "SELECT count(*) FROM range(1000000000000)"), arrow, 0.5),
     }
     for name in chosen.some(moments, 1):
