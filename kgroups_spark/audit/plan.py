@@ -299,7 +299,7 @@ def plan_audit(
         except NotReadable as why:
             left[log.partition] = why
     cluster_id = next(iter(cluster_ids), lakes_cluster or None)
-    notes = [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
+    notes = [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None and p.cut.to_offset]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
     return AuditPlan(plans, cluster_id, notes, left)
 

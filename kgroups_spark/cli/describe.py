@@ -100,7 +100,7 @@ COLUMNS: dict[What, list[str]] = {
 }
 
 REMOVAL_CAUSES = {
-    "expired": "expired: retention had passed",
+    "expired": "expired: a check of the brokers removed it",
     "group_deleted": "somebody deleted the group",
     "offset_deleted": "somebody deleted the offset",
     "topic_deleted": "the topic was deleted",

@@ -28,7 +28,14 @@ from kgroups_spark.sources.partition_log import (
     open_segment,
     scan_segment,
 )
-from kgroups_spark.sources.segments import PartitionCopy, epoch_by_checkpoint, keeps_changing, list_partition, settled
+from kgroups_spark.sources.segments import (
+    PartitionCopy,
+    epoch_by_checkpoint,
+    keeps_changing,
+    list_partition,
+    next_offset,
+    settled,
+)
 from kgroups_spark.words import named_partitions
 
 NO_SEGMENTS = "no segment file (*.log)"
@@ -128,12 +135,27 @@ class SegmentLog(PartitionLog):
         if end is not None and end <= start_offset:
             return ()
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
+        self._require_not_merged(*segments)
         segments = tuple(segment for segment in segments if end is None or segment.base_offset < end)
         # Damage after the last batch is found by each audit until there is a sound batch after it.
         is_known = len(segments) == 1 and (segments[0].path.rsplit("/", 1)[-1], position) in known_corrupt
         if is_known and not len(self._headers_from(start_offset)):
             return ()
         return self._pieces(segments, position)
+
+    def _require_not_merged(self, first: SegmentFile, *later: SegmentFile) -> None:
+        """Raises NotReadable if the cleaner has merged the segment to resume in into the one before it, and what was
+        written to it since is there alone: a copy keeps the files that the broker deleted."""
+        at = self.copy.segments.index(first)
+        if not at or not later:
+            return
+        before = self.copy.segments[at - 1]
+        end = next_offset(replace(before, next_base_offset=None))
+        if end in {segment.base_offset for segment in later}:  # a damaged offset does not end where a segment begins
+            raise NotReadable(
+                f"{first.path} is left over: {before.path} goes on to offset {end - 1}, so the broker has merged and "
+                "deleted it. Delete it, or copy the folder again without what the broker deleted (rsync --delete)"
+            )
 
     def pieces_before(self, start_offset: int) -> tuple[SegmentPiece, ...]:
         (first, *_), position = self.copy.segments_from(start_offset), self._position_after(start_offset)

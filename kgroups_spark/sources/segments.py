@@ -407,8 +407,8 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
                 segments[segment.base_offset] = segment
     swaps = [swap for swap in swaps if swap.base_offset < min(cleaned, default=LARGEST_OFFSET + 1)]
     for swap in swaps:
-        next_offset = _next_offset(swap)
-        for base_offset in [base for base in segments if swap.base_offset <= base < next_offset]:
+        end = next_offset(swap)
+        for base_offset in [base for base in segments if swap.base_offset <= base < end]:
             del segments[base_offset]
     segments |= {swap.base_offset: swap for swap in swaps}
     _require_not_compressed(entries)
@@ -435,7 +435,8 @@ def _require_not_compressed(entries: Sequence[Entry]) -> None:
             )
 
 
-def _next_offset(segment: SegmentFile) -> int:
+def next_offset(segment: SegmentFile) -> int:
+    """The offset after the segment's last sound batch; without one, its base offset."""
     batches, _ = scan_segment(segment)
     return int(batches.last_offset[-1]) + 1 if len(batches) else segment.base_offset
 

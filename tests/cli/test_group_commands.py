@@ -213,6 +213,7 @@ def test_a_removed_group_is_dead_with_a_cause_and_its_offsets_can_be_exported(
     assert to_datetime(at_ms).strftime("removed %Y-%m-%d %H:%M:%S UTC") in err
     if not found:
         assert "History has no committed offsets of it" in err
+        assert "retention" not in err  # the brokers' check removes an empty group without offsets at once
         return
     (command,) = [line[line.index("kgroups export-offsets") :] for line in err.splitlines() if "export-offsets" in line]
     code, out, err = kgroups(command.removeprefix("kgroups ").removesuffix(" --output offsets.csv"))

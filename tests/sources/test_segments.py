@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
 from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
 from kgroups_spark.sources.partition_log import UnreadableSegment
 from kgroups_spark.sources.segment_log import SegmentLog, choose_copies
@@ -143,6 +144,30 @@ def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path: Path) -> 
         f"{log_name(10)}.swap",
         f"{log_name(12)}.swap",
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "start", "is_refused"),
+    [
+        (range(20), 15, True),  # 10.log is what an earlier copy had of it: 15 to 19 are in 0.log alone
+        (range(0, 20, 19), 15, True),
+        (range(20), 22, False),  # read on in the last segment, which no cleaner touches
+        (range(10), 15, False),
+        ([*range(9), 17], 15, False),  # one wrong offset: no segment begins at 18
+    ],
+)
+def test_a_segment_that_the_broker_has_merged_into_the_one_before_it_is_not_read_on_from(
+    tmp_path: Path, first: Sequence[int], start: int, is_refused: bool
+) -> None:
+    """`rsync` without `--delete` keeps it, and replaces the others."""
+    for base, offsets in ((0, first), (10, range(10, 15)), (20, range(20, 25))):
+        put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(*offsets))
+    (copy,) = find_partitions([str(tmp_path)])
+    if is_refused:
+        with pytest.raises(NotReadable, match=r"10\.log is left over: .*/0+\.log goes on to offset 19, .*--delete"):
+            SegmentLog(copy).new_pieces(start, ())
+    else:
+        assert SegmentLog(copy).new_pieces(start, ())
 
 
 @pytest.mark.parametrize(("cleaned", "is_used"), [(0, False), (10, True)])
