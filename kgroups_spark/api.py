@@ -192,6 +192,7 @@ def run_audit(
     lake: str | os.PathLike[str],
     *,
     segments: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    records: str | os.PathLike[str] | None = None,
     bootstrap_servers: str | None = None,
     properties: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
@@ -213,8 +214,8 @@ def run_audit(
 ) -> AuditSummary:
     """Reads new records of the log into the lake's tables, as `kgroups audit` does.
 
-    The log is that of the folders `segments`, or of the cluster at `bootstrap_servers` with Kafka's client
-    `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. `engine` "local"
+    The log is that of the folders `segments`, of the archive `records`, or of the cluster at `bootstrap_servers` with
+    Kafka's client `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. `engine` "local"
     needs no session: processes of this machine do the work, for a lake in a folder of it. The other
     arguments are the options of the command, whose help has their defaults. A time is a datetime with a zone, a
     duration a timedelta, `include` and `partitions` are lists, or each is text as on the command line. `progress` is
@@ -229,11 +230,17 @@ def run_audit(
         1
     """
     folders = [segments] if isinstance(segments, str | os.PathLike) else list(segments)
-    _require_one_source(folders, bootstrap_servers, properties=properties, max_bytes_per_second=max_bytes_per_second)
+    _require_one_source(
+        [folders, records, bootstrap_servers],
+        bootstrap_servers,
+        properties=properties,
+        max_bytes_per_second=max_bytes_per_second,
+    )
     is_strict = _flag("strict", strict)
     options = AuditOptions(
         lake=_place(lake),
         segments=[os.fspath(folder) for folder in folders],
+        records=None if records is None else os.fspath(records),
         client=_client(bootstrap_servers, properties) if bootstrap_servers else None,
         as_of=_optional("as_of", time_value, as_of),
         retention_ms=_optional("retention", positive_duration_value, retention),
@@ -257,10 +264,10 @@ def run_audit(
     return summary
 
 
-def _require_one_source(folders: Sequence[object], bootstrap_servers: str | None, **of_a_cluster: object) -> None:
+def _require_one_source(sources: Sequence[object], bootstrap_servers: str | None, **of_a_cluster: object) -> None:
     """Raises UsageError unless there is one source, and for an argument that only a cluster has."""
-    if bool(folders) == bool(bootstrap_servers):
-        raise UsageError("an audit reads either segments or the cluster at bootstrap_servers: give one of them")
+    if len([source for source in sources if source]) != 1:
+        raise UsageError("an audit reads segments, records or the cluster at bootstrap_servers: give one of them")
     for name, value in of_a_cluster.items():
         if value is not None and not bootstrap_servers:
             raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")

@@ -3,6 +3,7 @@
 run.py                             an audit, or a rebuild, from the claim to the ledger's row. Begin here
 options.py                         what a user asks of an audit
 log_source.py, cluster_facts.py    folders or a cluster, with their settings; what only a cluster knows
+archive.py                         records that somebody archived as rows, as segments
 plan.py, same_log.py               where each partition is resumed; whether it is still the same log (R8)
 work.py                            the means of an audit, shared by its steps: plan, state, names, tasks, as_of
 night.py                           read and replay, then the commits

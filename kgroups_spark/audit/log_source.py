@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, require_partition_count
@@ -108,6 +110,15 @@ class LogSource:
 @contextmanager
 def open_source(options: AuditOptions) -> Iterator[LogSource]:
     """The log that the options name; a connection is closed afterwards. Raises KgroupsError."""
+    if options.records is not None:
+        from kgroups_spark.audit.archive import write_segments
+
+        with TemporaryDirectory(prefix="kgroups-records-") as folder:
+            options.progress(f"reading {options.records}")
+            notes = write_segments(options.records, Path(folder))
+            source = _segments(replace(options, segments=[folder]))
+            yield replace(source, notes=[*source.notes, *notes])
+        return
     if options.client is None:
         source = _segments(options)
         require_partition_count(options.offsets_partitions, (log.partition for log in source.logs))

@@ -42,11 +42,12 @@ class AuditOptions:
     """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
     `include`: which of STATE_LOGS are read, too, if they exist.
 
-    The log to read: the folders `segments`, or the cluster that `client` reaches.
+    The log to read: the folders `segments`, the archive `records`, or the cluster that `client` reaches.
     """
 
     lake: str
     segments: list[str] = field(default_factory=list)
+    records: str | None = None
     client: ClientProperties | None = None
     as_of: int | None = None
     retention_ms: int | None = None

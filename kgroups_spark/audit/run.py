@@ -74,6 +74,11 @@ def run_audit(spark: Engine, options: AuditOptions) -> AuditSummary:
 
 def _run(spark: Engine, options: AuditOptions, source: LogSource) -> AuditSummary:
     lake = Lake.create(spark, options.lake)
+    if options.records is not None and not lake.runner.is_here:
+        raise UsageError(
+            "--records makes segment files on this machine, which the cluster's tasks cannot see: audit them here, by "
+            "--engine local or a session of local[*]"
+        )
     why = make_writable(lake)
     before_claim = lake.without_memory()
     last = Ledger(before_claim).last_finished()

@@ -9,6 +9,7 @@ examples:
   kgroups audit --lake ./lake --bootstrap-server broker1:9093 --command-config client.properties
   kgroups audit --lake ./lake --segments /var/lib/kafka/data
   kgroups audit --lake s3://bucket/kgroups --segments broker1/ --segments broker2/ --release-version 3.9
+  kgroups audit --lake ./lake --records s3://bucket/archive/__consumer_offsets
   kgroups audit --lake ./lake --segments copy/ --partition 17 --retention 14d --as-of 2026-11-16T06:41
 
 An audit of a live cluster judges expiry as of now, with the brokers' retention and the rules of their release. An audit
@@ -63,6 +64,11 @@ OPTIONS = (
         "--segments DIR ...",
         "a folder with __consumer_offsets-<p> folders in it: a broker's log directory or a copy; may be repeated",
         default=[],
+    ),
+    Option(
+        "--records PATH",
+        "an archive of the log's records instead: Parquet, JSON lines or a Delta table with partition, offset, "
+        "timestamp, key and value (bytes or base64), as sinks and kafka-raw write them",
     ),
     Option("--bootstrap-server H:P", "a live cluster instead: comma-separated list of host:port"),
     Option(
@@ -146,18 +152,26 @@ def run(arguments: argparse.Namespace) -> int:
     return 3 if arguments.strict and summary.lacks_records else 0
 
 
+def attribute(option: str) -> str:
+    """`bootstrap_server` for --bootstrap-server."""
+    return option[2:].replace("-", "_")
+
+
 def check_sources(arguments: argparse.Namespace) -> None:
     """Raises UsageError for mistakes that are visible before Spark starts."""
-    if arguments.bootstrap_server and arguments.segments:
-        raise UsageError("--segments and --bootstrap-server are two sources: give one of them")
+    sources = [
+        name for name in ("--segments", "--records", "--bootstrap-server") if getattr(arguments, attribute(name))
+    ]
+    if len(sources) > 1:
+        raise UsageError(f"{sources[0]} and {sources[1]} are two sources: give one of them")
     if not arguments.bootstrap_server:
         for option in ("--command-config", "--max-bytes-per-second"):
-            if getattr(arguments, option[2:].replace("-", "_")) is not None:
+            if getattr(arguments, attribute(option)) is not None:
                 raise UsageError(f"{option} needs a live cluster: give --bootstrap-server, too")
-    if not arguments.segments and not arguments.bootstrap_server:
+    if not sources:
         raise UsageError(
             "nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a "
-            "folder with __consumer_offsets-<p> folders in it"
+            "folder with __consumer_offsets-<p> folders in it, --records PATH an archive of records"
         )
     require_lake_path(lake_location(arguments))
     require_free(lake_location(arguments))

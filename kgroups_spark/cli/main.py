@@ -169,8 +169,9 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
 CONFIGURATION = "kgroups.toml"
 # The options of the file that one of the command line replaces, besides itself.
 INSTEAD_OF = {
-    "--segments": {"--bootstrap-server", "--command-config", "--max-bytes-per-second"},
-    "--bootstrap-server": {"--segments"},
+    "--segments": {"--records", "--bootstrap-server", "--command-config", "--max-bytes-per-second"},
+    "--records": {"--segments", "--bootstrap-server", "--command-config", "--max-bytes-per-second"},
+    "--bootstrap-server": {"--segments", "--records"},
 }
 
 

@@ -1,0 +1,140 @@
+"""Records that somebody archived as rows give the tables that the segments give, or the notes say what is missing."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from kgroups_spark import open_lake, run_audit
+from kgroups_spark.audit.archive import NEEDED
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.segment import read_segment
+from kgroups_spark.spark.data_sources import record_batches
+from tests.logs.corpora import files_of
+from tests.nights.nights_here import write_files
+from tests.recorded_state_logs import write_logs
+
+LOGS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+TABLES = (
+    "groups",
+    "group_members",
+    "committed_offsets",
+    "pending_offsets",
+    "open_transactions",
+    "group_expiry",
+    "transactional_ids",
+)
+RECORDING = "transactions-4.4"
+HOW: dict[str, Any] = {"engine": "local", "offsets_partitions": 4, "release_version": "4.4"}
+
+
+def rows_of(folder: Path) -> pa.Table:
+    """The records of all coordinators' logs in a folder, as kafka-raw has them."""
+    found = []
+    for topic in LOGS:
+        for path in sorted(folder.glob(f"{topic}-*/*.log")):
+            for item in read_segment(io.BytesIO(path.read_bytes())):
+                assert isinstance(item, RecordColumns)
+                found += list(record_batches(topic, int(path.parent.name.rpartition("-")[2]), item))
+    return pa.Table.from_batches(found)
+
+
+def tables(lake: Path) -> dict[str, list[str]]:
+    reader = open_lake(lake)
+    left_out = {"audit_id", "decided_by"}
+    return {name: sorted(_text(row, left_out) for row in reader.table(name).to_pylist()) for name in TABLES}
+
+
+def _text(row: dict[str, Any], left_out: set[str]) -> str:
+    return json.dumps({name: value for name, value in row.items() if name not in left_out}, default=str)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("segments")
+    write_files(folder, files_of(RECORDING))
+    return write_logs(RECORDING, folder)
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> pa.Table:
+    return rows_of(folder)
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    lake = tmp_path_factory.mktemp("expected") / "lake"
+    run_audit(lake, segments=folder, **HOW)
+    return tables(lake)
+
+
+def test_the_rows_of_kafka_raw_give_the_tables_of_the_segments(
+    rows: pa.Table, expected: dict[str, list[str]], tmp_path: Path
+) -> None:
+    for number in range(3):
+        (tmp_path / "archive").mkdir(exist_ok=True)
+        pq.write_table(rows.slice(number * len(rows) // 3, len(rows) // 3 + 1), tmp_path / f"archive/{number}.parquet")
+    done = run_audit(tmp_path / "lake", records=tmp_path / "archive", **HOW)
+    assert tables(tmp_path / "lake") == expected and any(expected.values())
+    assert not [note for note in done.audit.notes or () if "tombstone" in note or "is_transactional" in note]
+
+
+def test_a_longer_archive_is_read_on(rows: pa.Table, expected: dict[str, list[str]], tmp_path: Path) -> None:
+    whole = rows.to_pylist()
+    for share in (0.5, 0.8, 1.0):
+        last: dict[Any, int] = {}
+        for row in whole:
+            last[row["topic"], row["partition"]] = max(last.get((row["topic"], row["partition"]), 0), row["offset"])
+        some = [row for row in whole if row["offset"] <= share * last[row["topic"], row["partition"]]]
+        pq.write_table(pa.Table.from_pylist(some, rows.schema), tmp_path / "archive.parquet")
+        done = run_audit(tmp_path / "lake", records=tmp_path / "archive.parquet", **HOW)
+        assert not done.lacks_records
+    assert tables(tmp_path / "lake") == expected
+
+
+def test_a_sink_that_drops_tombstones_and_markers_is_told_so(rows: pa.Table, tmp_path: Path) -> None:
+    kept = rows.filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(rows["control_type"])))
+    with (tmp_path / "archive.jsonl").open("w") as file:
+        for row in kept.to_pylist():
+            texts = {name: base64.b64encode(row[name]).decode() for name in ("key", "value")}
+            numbers = {name: row[name] for name in ("topic", "partition", "offset")}
+            file.write(json.dumps(numbers | {"timestamp": row["timestamp"].isoformat()} | texts) + "\n")
+    notes = run_audit(tmp_path / "lake", records=tmp_path / "archive.jsonl", **HOW).audit.notes or []
+    said = " ".join(note for note in notes if "__consumer_offsets" in note)
+    assert "and no tombstone: most archives drop them" in said
+    assert "between them missing" in said and "without is_transactional and control_type" in said
+    assert open_lake(tmp_path / "lake").table("groups").num_rows
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_an_archive_without_a_column_is_refused(missing: str, rows: pa.Table, tmp_path: Path) -> None:
+    pq.write_table(rows.drop_columns([missing]), tmp_path / "archive.parquet")
+    with pytest.raises(UsageError, match=f"has no column {missing}"):
+        run_audit(tmp_path / "lake", records=tmp_path / "archive.parquet", **HOW)
+
+
+def test_what_is_no_archive_is_refused(rows: pa.Table, tmp_path: Path) -> None:
+    def refused(table: pa.Table | None, match: str) -> None:
+        if table is not None:
+            pq.write_table(table, tmp_path / "archive.parquet")
+        with pytest.raises(KgroupsError, match=match):
+            run_audit(tmp_path / "lake", records=tmp_path / "archive.parquet", **HOW)
+
+    refused(None, "cannot be read as Parquet")
+    text = pa.array(["Offset(g,t,0)"] * len(rows))
+    refused(rows.set_column(rows.column_names.index("key"), "key", text), "key is text and not base64")
+    other = pa.array(["orders"] * len(rows))
+    refused(rows.set_column(rows.column_names.index("topic"), "topic", other), "has no records of __consumer_offsets")
+    twice = rows.slice(0, 1).set_column(rows.column_names.index("value"), "value", pa.array([b"x"]))
+    refused(pa.concat_tables([rows, twice.cast(rows.schema)]), "two records at offset")
+    with pytest.raises(UsageError, match="give one of them"):
+        run_audit(tmp_path / "lake", records="a", segments="b", **HOW)
