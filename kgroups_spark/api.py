@@ -215,8 +215,8 @@ def run_audit(
     """Reads new records of the log into the lake's tables, as `kgroups audit` does.
 
     The log is that of the folders `segments`, of the archive `records`, or of the cluster at `bootstrap_servers` with
-    Kafka's client `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. `engine` "local"
-    needs no session: processes of this machine do the work, for a lake in a folder of it. The other
+    Kafka's client `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine.
+    `engine` "local" needs no session: processes of this machine do the work, for a lake in a folder of it. The other
     arguments are the options of the command, whose help has their defaults. A time is a datetime with a zone, a
     duration a timedelta, `include` and `partitions` are lists, or each is text as on the command line. `progress` is
     called with a few words at each step. Returns the new row of the ledger (`.audit`), and lines for a person

@@ -8,7 +8,7 @@ partition is in a segment of its own, whose name confirms its offset.
     17         502     1763275282000  ...    null    __consumer_offsets-17/00000000000000000503.log: 503
     17         503     1763275283000  ...    ...
 
-What an archive lacks is noted: sinks drop tombstones and never see markers.
+Notes name what an archive lacks: sinks drop tombstones and never see markers.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def test_a_longer_archive_is_read_on(rows: pa.Table, expected: dict[str, list[st
     assert tables(tmp_path / "lake") == expected
 
 
-def test_a_sink_that_drops_tombstones_and_markers_is_told_so(rows: pa.Table, tmp_path: Path) -> None:
+def test_a_sink_that_drops_tombstones_and_markers_has_notes(rows: pa.Table, tmp_path: Path) -> None:
     kept = rows.filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(rows["control_type"])))
     with (tmp_path / "archive.jsonl").open("w") as file:
         for row in kept.to_pylist():

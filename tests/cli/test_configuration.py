@@ -9,6 +9,7 @@ import pytest
 from kgroups_spark.cli.main import configured, main, parse
 from kgroups_spark.errors import UsageError
 
+EXAMPLE = Path(__file__).parents[2] / "examples/kgroups.toml"
 FILE = """
 lake = "s3://bucket/kgroups"
 [audit]
@@ -85,3 +86,8 @@ def test_a_wrong_file_is_refused(text: str, said: str, folder: Path, capsys: pyt
 def test_an_unknown_command_is_refused_as_ever() -> None:
     with pytest.raises(UsageError, match="unknown command"):
         parse(["audti"])
+
+
+def test_the_example_is_right(folder: Path) -> None:
+    (folder / "kgroups.toml").write_text(EXAMPLE.read_text())
+    assert parse(["audit"]).strict and parse(["expiring"]).within == 2 * 86_400_000
