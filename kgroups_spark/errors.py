@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +52,8 @@ def how_to_install(extra: str) -> str:
     pip takes the installed project by its name, whether it came from a wheel or a checkout, and asks an index only for
     the packages of the extra. A checkout that is only on the path has no name in pip, so its folder is given.
     """
+    from importlib.metadata import PackageNotFoundError, distribution  # slow to import, with all of email
+
     try:
         distribution(PROJECT)
     except PackageNotFoundError:
