@@ -111,6 +111,11 @@ def emptied_share_group() -> Log:
     return share_group("a").gone(14, "g", "a").gone(13, "g", "a").gone(10, "g", "a")
 
 
+def went_on(generation: int) -> Log:
+    """A group that has had a member, and is Empty since that generation."""
+    return Log().classic("g", classic_member("a", 0)).commit("g").classic("g", generation=generation)
+
+
 def expired(group: str = "g") -> Log:
     """An offset of 9 expired in an Empty group that has had members."""
     log = Log().classic(group, classic_member("a", 0)).commit(group, offset=9).classic(group)
@@ -309,6 +314,14 @@ CASES = [
     Case("offset_skipped", "moved_while_the_group_was_empty",
          Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=9),
          group(topic="t", partition=0, log_offset=3)),
+    Case("offset_skipped", "read_on_by_a_member_whose_records_were_compacted_away",
+         went_on(2).commit("g", offset=9).classic("g", generation=4)),
+    Case("offset_skipped", "moved_before_a_member_joined_twice",
+         went_on(2).commit("g", offset=9).classic("g", classic_member("a", 0), generation=4), group(log_offset=3)),
+    Case("offset_skipped", "moved_before_a_member_came_and_went",
+         went_on(2).commit("g", offset=9).classic("g", generation=3).classic("g", generation=5), group(log_offset=3)),
+    Case("offset_skipped", "moved_after_a_member_came_and_went",
+         went_on(2).classic("g", generation=4).commit("g", offset=9), group(log_offset=4)),
     Case("offset_skipped", "from_the_end_after_it_expired", expired().commit("g", offset=99), group(log_offset=4)),
     Case("offset_skipped", "read_on_by_a_member",
          Log().classic("g", classic_member("a", 0)).commit("g").commit("g", offset=9)),

@@ -93,8 +93,16 @@ class Log:
 
     # Classic groups.
 
-    def classic(self, group: str, *members: Json, protocol_type: str = "consumer", since: int | None = None) -> Log:
-        value: Json = {"protocolType": protocol_type, "generation": 1, "currentStateTimestamp": since or self.now}
+    def classic(
+        self,
+        group: str,
+        *members: Json,
+        protocol_type: str = "consumer",
+        since: int | None = None,
+        generation: int = 1,
+    ) -> Log:
+        value: Json = {"protocolType": protocol_type, "generation": generation}
+        value["currentStateTimestamp"] = since or self.now
         value |= (
             {"protocol": "range", "leader": members[0]["memberId"]} if members else {"protocol": None, "leader": None}
         )
