@@ -37,7 +37,8 @@ SCREEN = screen("group_id=GROUP group_type=TYPE state topic idle_since offset_co
 COLUMNS = ["offsets_partition", "group_id", "group_type", "state", "topic", "idle_since", "offset_count", "expires_at"]
 
 UNUSED = """
-SELECT offsets_partition, group_id, group_type, state, CAST(NULL AS VARCHAR) AS topic, idle_since, offset_count, expires_at
+SELECT offsets_partition, group_id, group_type, state, CAST(NULL AS VARCHAR) AS topic, idle_since, offset_count,
+  expires_at
 FROM unused_groups WHERE idle_since <= :latest
 UNION ALL
 SELECT offsets_partition, group_id, group_type, state, topic, last_commit_at, offset_count, kept_until
