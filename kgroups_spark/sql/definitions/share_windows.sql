@@ -30,9 +30,10 @@ locks AS (
 windows AS (
   SELECT
     partitions.*,
-    TRY_CAST(
-      greatest(CAST(coalesce(stored.last_offset, start_offset - 1) AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT
-    ) AS window_records,
+    CASE
+      WHEN start_offset IS NOT NULL
+        THEN TRY_CAST(greatest(CAST(stored.last_offset AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT)
+    END AS window_records,
     TRY_CAST(coalesce(stored.available, 0) AS BIGINT) AS available,
     locks.record_locks
   FROM share_partitions AS partitions
