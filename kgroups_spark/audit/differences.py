@@ -48,7 +48,16 @@ _MEMBER = [
     name
     for name in MemberRow._fields
     if name
-    not in ("offsets_partition", "group_id", "member_id", "user_data", "log_offset", "log_timestamp", "is_removed")
+    not in (
+        "offsets_partition",
+        "group_id",
+        "member_id",
+        "user_data",
+        "user_data_json",
+        "log_offset",
+        "log_timestamp",
+        "is_removed",
+    )
 ]
 _OFFSET = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp")
 # An offset: its producer (null: it is committed), its slot.

@@ -18,6 +18,7 @@ import orjson
 from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
+from kgroups_spark.messages.user_data import user_data_json
 
 # Topics of a classic member's subscription, as the coordinator itself reads it.
 #
@@ -242,7 +243,8 @@ class ClassicGroup:
             has_default = self.release.unset_rebalance_timeout_is_session_timeout or self.value_version == 0
             rebalance = session if has_default else None
         topics_read = known_topics(member) if is_consumer else None
-        user_data = subscription.get("userData")
+        text = subscription.get("userData")
+        user_data = None if text is None else base64.b64decode(text)
         return MemberRow(
             offsets_partition,
             self.group_id,
@@ -256,7 +258,8 @@ class ClassicGroup:
             uses_classic_protocol=True,
             subscribed_topics=None if topics_read is None else sorted(set(topics_read)),
             assigned_partitions=_assigned_partitions(member, topics) if is_consumer else None,
-            user_data=None if user_data is None else base64.b64decode(user_data),
+            user_data=user_data,
+            user_data_json=user_data_json((self.value or {}).get("protocol"), user_data),
             log_offset=self.log_offset,
         )
 

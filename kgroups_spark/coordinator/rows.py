@@ -95,6 +95,7 @@ class MemberRow(NamedTuple):
     topology_epoch: int | None = None
     process_id: str | None = None
     user_data: bytes | None = None
+    user_data_json: str | None = None
     log_offset: int | None = None
     log_timestamp: int | None = None
     is_removed: bool = False

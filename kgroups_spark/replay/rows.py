@@ -20,6 +20,7 @@ from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_
 from kgroups_spark.coordinator.versions import MemberName, MemberVersions
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED
+from kgroups_spark.messages.user_data import user_data_json
 from kgroups_spark.offsets.columns import NEITHER, TEXT, Markers, starts_of
 from kgroups_spark.offsets.effects import MOVES
 from kgroups_spark.offsets.replay import ReplayedOffsets
@@ -79,6 +80,10 @@ def member_batches(
             "user_data": _user_data(taken.column("user_data")),
             **_columns(taken, release),
         }
+        protocols = pa.array([(group.value or {}).get("protocol") for group in of_block], pa.string()).take(
+            pa.array(of)
+        )
+        columns["user_data_json"] = _as_json(protocols, columns["user_data"])
         columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
         if len(rows):
             yield table_of("group_members", columns, len(rows), **constants)
@@ -114,6 +119,13 @@ def _user_data(user_data: pa.Array) -> pa.Array:
     encoded = user_data.dictionary_encode()
     decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
     return decoded.take(encoded.indices)
+
+
+def _as_json(protocols: pa.Array, user_data: pa.Array) -> pa.Array:
+    if user_data.null_count == len(user_data):
+        return pa.nulls(len(user_data), pa.string())
+    texts = map(user_data_json, protocols.to_pylist(), user_data.to_pylist())
+    return pa.array(texts, pa.string())
 
 
 def _places(

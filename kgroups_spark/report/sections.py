@@ -606,8 +606,8 @@ removals_section = Part(
 )
 
 
-def cleanup_section(answers: Answers) -> Section:
-    """What nobody uses, and offsets that expired although their group had members."""
+def clean_up_section(answers: Answers) -> Section:
+    """Groups and offsets that nobody uses, and offsets that expired although their group had members."""
     tables = (
         TableOf(
             "unused_groups",
@@ -632,7 +632,7 @@ def cleanup_section(answers: Answers) -> Section:
     )
     figures = [figure for each in tables for figure in each.figures(answers)]
     nothing = ["Every group was used in the last 30 days, and consumes every topic that it has offsets of."]
-    return Section("cleanup", "Unused groups and offsets", [] if figures else nothing, figures)
+    return Section("clean-up", "Unused groups and offsets", [] if figures else nothing, figures)
 
 
 # Rebalances by day and cause, the groups that have most, and the slowest members.
@@ -924,7 +924,7 @@ def sections(answers: Answers) -> list[Section]:
         lag_section(answers),
         moves_section(answers),
         removals_section(answers),
-        cleanup_section(answers),
+        clean_up_section(answers),
         findings_section(answers),
         groups_section(answers),
         rebalances_section(answers),

@@ -131,6 +131,12 @@ GROUP_MEMBERS = pa.schema(
         OFFSETS_PARTITION,
         *MEMBER_COLUMNS,
         column("user_data", BINARY, "User data of its subscription; null: none"),
+        column(
+            "user_data_json",
+            STRING,
+            "The same as JSON text, of the assignors sticky, cooperative-sticky and stream (Kafka Streams): "
+            "generation, previous partitions, process id, tasks; null: none, or of another assignor",
+        ),
         column("log_offset", BIGINT, "Newest record about the member"),
     ]
 )

@@ -152,6 +152,7 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
         "No lag is known: every group has read everything, or no audit of a live cluster saw the ends of topics.",
         "No committed offset was rewound or skipped ahead in the log.",
         "No offset and no group was removed in the log.",
+        "Every group was used in the last 30 days, and consumes every topic that it has offsets of.",
         "The last audit found nothing odd.",
         "The log has no groups.",
         "No group rebalanced in the 30 days before the audit.",
@@ -217,7 +218,7 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
         stored | {"partition": 1, "start_offset": 7, "delivery_complete_count": None},
         stored | {"partition": 2, "start_offset": 10, "delivery_complete_count": 0},
     ]
-    batch = {"group_id": "s", "topic_id": "A", "partition": 0, "delivery_state": "available"}
+    batch = {"group_id": "s", "topic_id": "A", "topic": "jobs", "partition": 0, "delivery_state": "available"}
     batches = [
         batch | {"first_offset": 12, "last_offset": 13, "delivery_count": 4, "attempts_left": 1},
         batch | {"first_offset": 20, "last_offset": 20, "delivery_count": 1, "attempts_left": 4},
@@ -233,11 +234,11 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
         "again.",
     ]
     assert reported[reported.index("s") :][:7] == ["s", "jobs", "0", "12", "13", "4", "1"]
-    listed = [reported[at : at + 7] for at in range(reported.index("s") + 7, len(reported)) if reported[at] == "s"]
+    listed = [reported[at : at + 8] for at in range(reported.index("s") + 7, len(reported)) if reported[at] == "s"]
     assert listed == [
-        ["s", "jobs", "2", "initialized", "10", "1,000", "0"],
-        ["s", "jobs", "0", "initialized", "10", "27", "5"],
-        ["s", "jobs", "1", "initialized", "7", "–", "0"],
+        ["s", "jobs", "2", "initialized", "10", "1,000", "0", "0"],
+        ["s", "jobs", "0", "initialized", "10", "27", "11", "5"],
+        ["s", "jobs", "1", "initialized", "7", "–", "0", "0"],
     ]
 
 

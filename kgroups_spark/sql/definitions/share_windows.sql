@@ -8,7 +8,6 @@
 
 WITH stored AS (
   SELECT
-    state_partition AS stored_in,
     group_id AS of_group,
     topic_id AS of_topic,
     partition AS of_partition,
@@ -19,7 +18,7 @@ WITH stored AS (
       ELSE 0
     END) AS available
   FROM share_batches
-  GROUP BY state_partition, group_id, topic_id, partition
+  GROUP BY group_id, topic_id, partition
 ),
 locks AS (
   SELECT group_id AS locked_group, max(TRY_CAST(value AS BIGINT)) AS record_locks
@@ -30,15 +29,15 @@ locks AS (
 windows AS (
   SELECT
     partitions.*,
-    TRY_CAST(
-      greatest(CAST(coalesce(stored.last_offset, start_offset - 1) AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT
-    ) AS window_records,
+    CASE
+      WHEN start_offset IS NOT NULL
+        THEN TRY_CAST(greatest(CAST(stored.last_offset AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT)
+    END AS window_records,
     TRY_CAST(coalesce(stored.available, 0) AS BIGINT) AS available,
     locks.record_locks
   FROM share_partitions AS partitions
   LEFT JOIN stored
-    ON stored.stored_in = partitions.state_partition
-    AND stored.of_group = partitions.group_id
+    ON stored.of_group = partitions.group_id
     AND stored.of_topic = partitions.topic_id
     AND stored.of_partition = partitions.partition
   LEFT JOIN locks ON locks.locked_group = partitions.group_id

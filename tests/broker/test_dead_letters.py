@@ -1,0 +1,102 @@
+"""A share group of Kafka 4.4 that rejects, releases until its limit, with a dead-letter queue:
+each record that it gave up is there once, with its reason, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kgroups_spark
+from kgroups_spark.audit.options import STATE_LOGS
+from tests.broker.brokers import Brokers, until
+from tests.broker.java_clients import JavaClients
+from tests.broker.lab import Lab
+from tests.broker.live_audits import live_audit
+from tests.protocol.local_spark import LocalSpark
+
+TOPIC, QUEUE, GROUP, LIMIT = "letters", "dlq.letters", "workers", 3
+# Offsets of 12 records: released until the limit, rejected, left until their lock times out, accepted.
+RELEASED, REJECTED, LEFT = range(4), range(4, 6), range(6, 8)
+HAS_QUEUE = {"unstable.api.versions.enable": "true"}
+
+
+@pytest.fixture(scope="module")
+def lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("dead_letters")
+    with Brokers("4.4.0", folder / "brokers", HAS_QUEUE) as brokers, JavaClients(brokers.address) as clients:
+        upgrade = ("--bootstrap-server", brokers.address, "upgrade", "--feature", "share.version=2")
+        clients.tool("FeatureCommand", *upgrade)
+        lab = Lab(brokers, clients)
+        lab.topic(TOPIC, 1, records=12)
+        lab.topic(QUEUE, 1)
+        settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": LIMIT}
+        settings |= {"share.record.lock.duration.ms": 15_000, "errors.deadletterqueue.topic.name": QUEUE}
+        for name, value in settings.items():
+            lab.group_setting(GROUP, name, value)
+        work(lab)
+        live_audit(local, folder / "lake", lab.address, include=STATE_LOGS, as_of=None)
+        yield str(folder / "lake")
+        lab.close()
+
+
+def work(lab: Lab) -> None:
+    """Until the records that are released have been given up, and those left were delivered again and accepted."""
+    kafka, jvm = lab.clients.kafka, lab.clients.jvm
+    bytes_of = kafka.common.serialization.ByteArrayDeserializer
+    more = {"share_acknowledgement_mode": "explicit", "max_poll_records": 50}
+    settings = lab.clients.settings(group_id=GROUP, client_id="worker", **more)
+    consumer = kafka.clients.consumer.KafkaShareConsumer(settings, bytes_of(), bytes_of())
+    consumer.subscribe([TOPIC])
+    kinds = kafka.clients.consumer.AcknowledgeType
+    deliveries: dict[int, int] = {}
+
+    def has_finished() -> bool:
+        for record in list(consumer.poll(jvm.java.time.Duration.ofMillis(300)).iterator()):
+            offset = record.offset()
+            deliveries[offset] = deliveries.get(offset, 0) + 1
+            kind = kinds.RELEASE if offset in RELEASED else kinds.REJECT if offset in REJECTED else kinds.ACCEPT
+            if offset in LEFT and deliveries[offset] == 1:
+                kind = kinds.RELEASE
+            consumer.acknowledge(record, kind)
+        consumer.commitSync()
+        return all(deliveries.get(offset, 0) >= LIMIT for offset in RELEASED) and len(deliveries) == 12
+
+    until("the group has given up what it could not process", has_finished)
+    consumer.close()
+    lab.await_group(GROUP, "share", "Empty", 0)
+
+
+def asked(lake: str, query: str) -> list[dict[str, Any]]:
+    return kgroups_spark.open_lake(lake).rows(query)
+
+
+def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake: str) -> None:
+    rows = asked(lake, "SELECT * FROM dead_letters ORDER BY first_offset")
+    reasons = {
+        offset: (row["reason"], row["queue_topic"])
+        for row in rows
+        for offset in range(row["first_offset"], row["last_offset"] + 1)
+    }
+    assert sum(row["records"] for row in rows) == len(reasons)
+    assert reasons == dict.fromkeys(RELEASED, ("attempts_used_up", QUEUE)) | dict.fromkeys(
+        REJECTED, ("rejected_or_gap", QUEUE)
+    )
+    assert all(row["given_up_at"] is not None and row["topic"] == TOPIC for row in rows)
+
+
+def test_redeliveries_are_those_of_the_group_at_least(lake: str) -> None:
+    [row] = asked(
+        lake, "SELECT group_id, sum(redeliveries) AS times, max(delivery_count) AS most FROM redeliveries GROUP BY 1"
+    )
+    again = (LIMIT - 1) * len(RELEASED) + len(LEFT)
+    assert (row["group_id"], row["most"]) == (GROUP, LIMIT)
+    assert 0 < row["times"] <= again
+
+
+def test_nothing_else_is_found(lake: str) -> None:
+    found = {row["finding"] for row in asked(lake, "SELECT finding FROM current_findings")}
+    assert not found & {"share_window_full", "share_records_archiving", "share_delivery_near_limit"}
+    [window] = asked(lake, "SELECT record_locks, is_full FROM share_windows")
+    assert (window["record_locks"], window["is_full"]) == (2000, False)
