@@ -1,4 +1,5 @@
-"""`describe --members` counts the partitions of a member as the brokers of its release do; who waits for whom."""
+"""`describe --members` counts the partitions of a member as the brokers of its release do, and `describe` names members
+that wait for others."""
 
 from __future__ import annotations
 

@@ -21,5 +21,5 @@ INSERT INTO offset_commits (group_id, producer_id, topic, partition, is_transact
 SELECT group_id, style, ids, partitions, most_partitions_of_an_id FROM eos_style;
 VALUES ('tasks', 'an id per partition', 4, 5, 1), ('renamed', 'an id per partition', 4, 2, 1),
   ('thread', 'an id per thread', 1, 2, 2), ('moved', 'an id per thread', 3, 2, 1), ('streams', 'an id per thread', 2, 2, 1),
-  ('one', 'cannot be told', 1, 1, 1), ('names', 'cannot be told', 2, 2, 1), ('unknown', 'cannot be told', 3, 2, 1),
-  ('named', 'cannot be told', 2, 2, 1);
+  ('one', 'unknown', 1, 1, 1), ('names', 'unknown', 2, 2, 1), ('unknown', 'unknown', 3, 2, 1),
+  ('named', 'unknown', 2, 2, 1);

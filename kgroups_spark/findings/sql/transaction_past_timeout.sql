@@ -6,7 +6,7 @@
 -- it has written to wait, and so do those that fetch offsets in it. Look at the log of that partition's leader, and let another
 -- broker lead it (kafka-leader-election.sh)
 
--- transaction.abort.timed.out.transaction.cleanup.interval.ms is 10 s. A minute, because a live log is not read in an instant.
+-- Brokers look for them every 10 s by default. A minute, because a live log is not read in an instant.
 SELECT transactional_id, producer_id, start_timestamp AS since, timeout_ms, state_partition
 FROM transactional_ids
 WHERE state = 'Ongoing' AND timeout_ms < 2147483647 AND list_contains($state_partitions, state_partition)

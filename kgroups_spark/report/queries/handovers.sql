@@ -19,32 +19,23 @@ moved AS (
 -- Those without a commit in the two days are left out.
 found AS (
   SELECT
-    moved.group_id,
-    moved.topic,
-    max(moved.valid_from) AS handed_over_at,
-    max(moved.previous.at) AS released_at,
-    max(moved.previous.client_id) AS from_client_id,
-    max(moved.client_id) AS to_client_id,
-    max(commits.log_timestamp) AS last_commit
+    group_id, topic, valid_from AS handed_over_at, previous.client_id AS from_client_id, client_id AS to_client_id,
+    epoch_ms(previous.at) - epoch_ms(max(commits.log_timestamp)) AS since_ms
   FROM moved
-  JOIN offset_commits AS commits
-    ON commits.offsets_partition = moved.offsets_partition
-    AND commits.group_id = moved.group_id
-    AND commits.topic = moved.topic
-    AND commits.partition = moved.partition
+  JOIN offset_commits AS commits USING (offsets_partition, group_id, topic, partition)
   WHERE commits.log_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '2' DAY
     AND commits.log_offset < moved.log_offset
     AND commits.committed_offset IS NOT NULL
     AND commits.outcome IS DISTINCT FROM 'aborted'
-  GROUP BY moved.offsets_partition, moved.group_id, moved.topic, moved.partition, moved.log_offset
+  GROUP BY offsets_partition, group_id, topic, partition, moved.log_offset, valid_from, client_id, previous
 )
 SELECT
   group_id,
   count(*) AS partitions,
-  max_by(topic, epoch_ms(released_at) - epoch_ms(last_commit)) AS topic,
-  max_by(from_client_id, epoch_ms(released_at) - epoch_ms(last_commit)) AS from_client_id,
-  max_by(to_client_id, epoch_ms(released_at) - epoch_ms(last_commit)) AS to_client_id,
-  max(greatest(0, epoch_ms(released_at) - epoch_ms(last_commit))) AS longest_ms,
+  max_by(topic, since_ms) AS topic,
+  max_by(from_client_id, since_ms) AS from_client_id,
+  max_by(to_client_id, since_ms) AS to_client_id,
+  greatest(0, max(since_ms)) AS longest_ms,
   max(handed_over_at) AS newest
 FROM found
 GROUP BY group_id

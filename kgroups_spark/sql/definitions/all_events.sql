@@ -50,12 +50,7 @@ versions AS (
 ),
 last_versions AS (
   SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    log_offset,
-    log_timestamp,
-    is_removed,
+    offsets_partition, group_id, member_id, log_offset, log_timestamp, is_removed,
     lag({
       'instance': group_instance_id,
       'epoch': member_epoch,
@@ -85,11 +80,7 @@ departures AS (
 ),
 left_by AS (
   SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    log_offset,
-    log_timestamp,
+    offsets_partition, group_id, member_id, log_offset, log_timestamp,
     CASE
       WHEN last.epoch = -2 THEN 'static_expired'
       WHEN session_ms IS NOT NULL AND 2 * age_ms < least(session_ms, last.rebalance_ms) THEN how_sure || 'left'
@@ -115,15 +106,10 @@ explained AS (
   WHERE gone.event = 'offset_removed' AND gone.cause = 'unknown' AND gone.offset_before IS NOT NULL
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
   UNION ALL
-  SELECT gone.offsets_partition, gone.group_id, gone.log_offset, gone.event_index, left_by.cause
+  SELECT offsets_partition, group_id, gone.log_offset, event_index, left_by.cause
   FROM group_events AS gone
-  JOIN left_by
-    ON left_by.offsets_partition = gone.offsets_partition
-    AND left_by.group_id = gone.group_id
-    AND left_by.member_id = gone.member_id
-    AND left_by.log_timestamp = gone.log_timestamp
-    AND left_by.log_offset <= gone.log_offset
-  WHERE gone.event = 'member_left'
+  JOIN left_by USING (offsets_partition, group_id, member_id, log_timestamp)
+  WHERE left_by.log_offset <= gone.log_offset AND gone.event = 'member_left'
 )
 SELECT
   reported.* EXCLUDE (cause),

@@ -1,7 +1,7 @@
 -- Groups with offsets committed in transactions, and whether their producers have a transactional id for each input partition, as before KIP-447, or for each thread
 --
 -- group_id of committed_offsets
--- style: an id per partition (exactly_once): each id ends in the number of its partition, and there are several; an id per thread (exactly_once_v2): an id committed partitions of several numbers, several ids committed one partition, or an id is of the form that Kafka Streams gives to threads; cannot be told: neither
+-- style: an id per partition (exactly_once): each id ends in the number of its partition, and there are several; an id per thread (exactly_once_v2): an id committed partitions of several numbers, several ids committed one partition, or an id is of the form that Kafka Streams gives to threads; unknown: neither
 -- ids: Transactional ids, or producer ids where __transaction_state was not read
 -- partitions: Partitions with offsets in transactions
 -- most_partitions_of_an_id: Partition numbers of the id that has most
@@ -40,7 +40,7 @@ SELECT
     WHEN most > 1 OR has_thread THEN 'an id per thread'
     WHEN numbers > 1 AND ends_in_partition THEN 'an id per partition'
     WHEN has_several_ids THEN 'an id per thread'
-    ELSE 'cannot be told'
+    ELSE 'unknown'
   END AS style,
   ids,
   partitions,

@@ -24,23 +24,14 @@ WITH spans AS (
 ),
 events AS (
   SELECT
-    offsets_partition,
-    group_id,
-    topic,
-    partition,
-    log_offset AS place,
-    NULL AS commit,
+    offsets_partition, group_id, topic, partition, log_offset AS place, NULL AS commit,
     {'previous': previous, 'member_id': member_id, 'client_id': client_id, 'timestamp': valid_from} AS next
   FROM spans
   WHERE previous.member_id <> member_id AND previous.log_offset <= log_offset
     AND group_id NOT IN (SELECT group_id FROM group_versions WHERE group_type = 'share')
   UNION ALL
   SELECT
-    offsets_partition,
-    group_id,
-    topic,
-    partition,
-    effective_log_offset,
+    offsets_partition, group_id, topic, partition, effective_log_offset,
     {'committed_offset': committed_offset, 'timestamp': effective_timestamp},
     NULL
   FROM effective_commits
@@ -57,10 +48,7 @@ placed AS (
   FROM events
 )
 SELECT
-  offsets_partition,
-  group_id,
-  topic,
-  partition,
+  offsets_partition, group_id, topic, partition,
   next.previous.member_id AS from_member_id,
   next.previous.client_id AS from_client_id,
   next.member_id AS to_member_id,

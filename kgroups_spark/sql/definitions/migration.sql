@@ -23,17 +23,14 @@ limits AS (
 ),
 members AS (
   SELECT
-    records.offsets_partition,
-    records.group_id,
+    offsets_partition,
+    group_id,
     unnest(from_json(
       json_extract(records.value, '$.members'),
       '[{"clientId": "VARCHAR", "subscriptionRaw": "VARCHAR", "assignmentRaw": "VARCHAR", "assignment": {"userData": "VARCHAR"}}]'
     )) AS member
   FROM group_records AS records
-  JOIN groups
-    ON groups.offsets_partition = records.offsets_partition
-    AND groups.group_id = records.group_id
-    AND groups.log_offset = records.log_offset
+  JOIN groups USING (offsets_partition, group_id, log_offset)
   WHERE records.record_type = 2 AND groups.group_type = 'classic'
 ),
 of_members AS (
@@ -55,8 +52,7 @@ old_offsets AS (
 ),
 judged AS (
   SELECT
-    groups.*,
-    clients,
+    offsets_partition, group_id, state, member_count, protocol_type, protocol, clients,
     limits.policy,
     coalesce(old_offsets.offsets, 0) AS offsets_at_risk,
     CASE
@@ -69,10 +65,8 @@ judged AS (
     END AS reason
   FROM groups
   CROSS JOIN limits
-  LEFT JOIN of_members
-    ON of_members.offsets_partition = groups.offsets_partition AND of_members.group_id = groups.group_id
-  LEFT JOIN old_offsets
-    ON old_offsets.offsets_partition = groups.offsets_partition AND old_offsets.group_id = groups.group_id
+  LEFT JOIN of_members USING (offsets_partition, group_id)
+  LEFT JOIN old_offsets USING (offsets_partition, group_id)
   WHERE group_type = 'classic'
 )
 SELECT

@@ -11,57 +11,34 @@
 -- rebalance_timeout_ms: Rebalance timeout of held_by; null: no member holds it, or not logged
 -- out_by: When the coordinator puts held_by out of the group if it has not released its partitions: revoking_since + rebalance_timeout_ms, later if the coordinator changed meanwhile; null: one is unknown, or held_by uses the classic protocol
 
-WITH members AS (
-  SELECT members.*, group_type
-  FROM group_members AS members
-  JOIN groups ON groups.offsets_partition = members.offsets_partition AND groups.group_id = members.group_id
+WITH parts AS (
+  SELECT
+    offsets_partition, group_id, member_id, how, each.topic AS topic, each.topic_id AS topic_id,
+    each.partition AS partition, group_type, rebalance_timeout_ms, uses_classic_protocol
+  FROM (
+    SELECT *, 'assigned' AS how, unnest(assigned_partitions) AS each FROM group_members
+    UNION ALL
+    SELECT *, 'pending' AS how, unnest(pending_revocation_partitions) AS each FROM group_members
+    UNION ALL
+    SELECT *, 'target' AS how, unnest(target_partitions) AS each FROM group_members
+  )
+  JOIN (SELECT offsets_partition, group_id, group_type FROM groups) AS types USING (offsets_partition, group_id)
   WHERE group_type IN ('consumer', 'share')
 ),
+owned AS (
+  SELECT * FROM parts WHERE how <> 'target'
+),
+-- Members of share groups share partitions.
 held AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    group_type,
-    each.topic_id AS topic_id,
-    each.partition AS partition,
-    is_pending,
-    rebalance_timeout_ms,
-    uses_classic_protocol
-  FROM (
-    SELECT *, unnest(assigned_partitions) AS each, FALSE AS is_pending FROM members
-    UNION ALL
-    SELECT *, unnest(pending_revocation_partitions) AS each, TRUE AS is_pending FROM members
-  )
+  SELECT * EXCLUDE (member_id, topic), member_id AS held_by FROM owned WHERE group_type = 'consumer'
 ),
 wanted AS (
   SELECT
-    target.offsets_partition,
-    target.group_id,
-    target.member_id,
-    target.each.topic AS topic,
-    target.each.topic_id AS topic_id,
-    target.each.partition AS partition,
-    max(held.member_id) AS held_by,
-    bool_or(held.is_pending) AS is_pending,
-    max(held.rebalance_timeout_ms) AS rebalance_timeout_ms,
-    bool_or(held.uses_classic_protocol) AS uses_classic_protocol
-  FROM (SELECT *, unnest(target_partitions) AS each FROM members) AS target
-  LEFT JOIN held AS own
-    ON own.offsets_partition = target.offsets_partition
-    AND own.group_id = target.group_id
-    AND own.member_id = target.member_id
-    AND own.topic_id = target.each.topic_id
-    AND own.partition = target.each.partition
-  LEFT JOIN held
-    ON held.offsets_partition = target.offsets_partition
-    AND held.group_id = target.group_id
-    AND held.member_id <> target.member_id
-    AND held.topic_id = target.each.topic_id
-    AND held.partition = target.each.partition
-    AND held.group_type = 'consumer'
-  WHERE own.member_id IS NULL
-  GROUP BY ALL
+    offsets_partition, group_id, member_id, target.topic, topic_id, partition, held_by, held.how = 'pending' AS is_pending,
+    held.rebalance_timeout_ms, held.uses_classic_protocol
+  FROM (SELECT * FROM parts WHERE how = 'target') AS target
+  ANTI JOIN owned USING (offsets_partition, group_id, member_id, topic_id, partition)
+  LEFT JOIN held USING (offsets_partition, group_id, topic_id, partition)
 ),
 -- History of these members alone.
 versions AS (
@@ -75,32 +52,20 @@ versions AS (
   WINDOW its AS (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset)
 ),
 told AS (
-  SELECT offsets_partition, group_id, member_id, max_by({'at': log_timestamp}, log_offset).at AS revoking_since
+  SELECT offsets_partition, group_id, member_id AS held_by, max_by({'at': log_timestamp}, log_offset).at AS revoking_since
   FROM versions
   WHERE is_told
   GROUP BY offsets_partition, group_id, member_id
 ),
 targets AS (
   SELECT
-    wanted.offsets_partition,
-    wanted.group_id,
-    wanted.member_id,
-    wanted.topic_id,
-    wanted.partition,
-    versions.log_offset,
-    versions.log_timestamp,
-    coalesce(
-      list_contains(
-        list_transform(target_partitions, lambda each: {'topic_id': each.topic_id, 'partition': each.partition}),
-        {'topic_id': wanted.topic_id, 'partition': wanted.partition}
-      ),
-      FALSE
-    ) AS is_wanted
+    offsets_partition, group_id, member_id, topic_id, partition, log_offset, log_timestamp,
+    coalesce(list_contains(
+      list_transform(target_partitions, lambda each: {'topic_id': each.topic_id, 'partition': each.partition}),
+      {'topic_id': topic_id, 'partition': partition}
+    ), FALSE) AS is_wanted
   FROM wanted
-  JOIN versions
-    ON versions.offsets_partition = wanted.offsets_partition
-    AND versions.group_id = wanted.group_id
-    AND versions.member_id = wanted.member_id
+  JOIN versions USING (offsets_partition, group_id, member_id)
 ),
 wanting AS (
   SELECT offsets_partition, group_id, member_id, topic_id, partition, min_by({'at': log_timestamp}, log_offset).at AS since
@@ -116,28 +81,12 @@ wanting AS (
   GROUP BY offsets_partition, group_id, member_id, topic_id, partition
 )
 SELECT
-  wanted.offsets_partition,
-  wanted.group_id,
-  wanted.topic,
-  wanted.topic_id,
-  wanted.partition,
-  wanted.member_id AS wanted_by,
-  wanted.held_by,
-  wanting.since,
-  CASE WHEN wanted.is_pending THEN told.revoking_since END AS revoking_since,
-  wanted.rebalance_timeout_ms,
+  offsets_partition, group_id, topic, topic_id, partition, member_id AS wanted_by, held_by, since,
+  CASE WHEN is_pending THEN revoking_since END AS revoking_since, rebalance_timeout_ms,
   CASE
-    WHEN wanted.is_pending AND NOT wanted.uses_classic_protocol
-      THEN make_timestamptz(1000 * (epoch_ms(told.revoking_since) + wanted.rebalance_timeout_ms))
+    WHEN is_pending AND NOT uses_classic_protocol
+      THEN make_timestamptz(1000 * (epoch_ms(revoking_since) + rebalance_timeout_ms))
   END AS out_by
 FROM wanted
-LEFT JOIN wanting
-  ON wanting.offsets_partition = wanted.offsets_partition
-  AND wanting.group_id = wanted.group_id
-  AND wanting.member_id = wanted.member_id
-  AND wanting.topic_id = wanted.topic_id
-  AND wanting.partition = wanted.partition
-LEFT JOIN told
-  ON told.offsets_partition = wanted.offsets_partition
-  AND told.group_id = wanted.group_id
-  AND told.member_id = wanted.held_by
+LEFT JOIN wanting USING (offsets_partition, group_id, member_id, topic_id, partition)
+LEFT JOIN told USING (offsets_partition, group_id, held_by)

@@ -1,0 +1,232 @@
+"""Members that wait for others, why members left, and which groups can move to KIP-848's protocol, on a real broker:
+heartbeat by heartbeat, and in the broker's own words."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroups_spark.audit.options import STATE_LOGS
+from kgroups_spark.sql.by_duckdb import duckdb_reader
+from kgroups_spark.sql.reader import LakeReader, about_waiting
+from tests.broker.brokers import Brokers, until
+from tests.broker.heartbeats import AT_ONCE_MS, IMPATIENT_MS, IS_AWAY, PATIENT_MS, Story
+from tests.broker.java_clients import JavaClients
+from tests.broker.lab import SHORT_MS, Lab, at
+from tests.broker.live_audits import live_audit
+from tests.broker.members import LONG_MS
+from tests.findings.record_bytes import blob
+from tests.protocol.local_spark import LocalSpark
+
+RELEASE = "4.3.1"
+POLICY = "group.consumer.migration.policy"
+# A coordinator's answer to a member of KIP-848, by our reason.
+WORDS = {
+    None: "",
+    "no_members": "",
+    "protocol_type": "is not a consumer group",
+    "size": "is not a consumer group",
+    "policy": "is not a consumer group",
+    "unreadable_subscription": "malformed",
+    "user_data": "unsupported custom assignor",
+}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A broker that lets a group of KIP-848 have three members."""
+    with (
+        Brokers(RELEASE, tmp_path_factory.mktemp("waits") / "brokers", {"group.consumer.max.size": "3"}) as brokers,
+        JavaClients(brokers.address) as clients,
+    ):
+        yield Lab(brokers, clients)
+
+
+def audited(local: LocalSpark, lab: Lab, folder: Path) -> LakeReader:
+    live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
+    reader = duckdb_reader(str(folder), must=True)
+    assert reader is not None
+    return reader
+
+
+def reconciling(lab: Lab, name: str, rebalance_timeout_ms: int) -> Story:
+    """c waits for a partition that a does not give up."""
+    story = Story(lab, name, AT_ONCE_MS)
+    story.begins("b")
+    story.joins("a", rebalance_timeout_ms=rebalance_timeout_ms)
+    story.is_assigned("a", 1)
+    story.beats("b", "b", "a")
+    story.joins("c")
+    story.is_assigned("c", 2)
+    story.beats("a", "b", "b", "c")
+    return story
+
+
+def test_a_member_whose_revocation_blocks(local: LocalSpark, lab: Lab, tmp_path: Path) -> None:
+    patient = reconciling(lab, "patient", PATIENT_MS)
+    impatient = reconciling(lab, "impatient", IMPATIENT_MS)
+    until("a is put out", lambda: "a" not in impatient.reported().members)
+    impatient.leaves("c")
+    lake = audited(local, lab, tmp_path / "lake")
+    reported = patient.reported().members
+    wanted = {(who, p) for who, each in reported.items() for p in {*each.target} - {*each.assigned}}
+    rows = lake.sql("SELECT * FROM waiting_partitions WHERE group_id = 'patient'")
+    assert {(row["wanted_by"], row["partition"]) for row in rows} == wanted
+    (row,) = rows
+    assert (row["topic"], row["held_by"]) == ("patient", "a") and row["partition"] in reported["a"].assigned
+    assert (row["out_by"] - row["revoking_since"]).total_seconds() * 1000 == PATIENT_MS
+    (line,) = about_waiting(lake, ["patient"])
+    assert line.startswith(f"Group 'patient': c waits for patient-{row['partition']}, held by a, revoking for ")
+    assert ", out in 4m " in line
+    left = {
+        row["member_id"]: row["cause"]
+        for row in lake.sql("SELECT * FROM all_events WHERE event = 'member_left' AND group_id = 'impatient'")
+    }
+    assert left == {"a": "probably_put_out_while_revoking", "c": "probably_left"}
+    patient.ends()
+    assert about_waiting(audited(local, lab, tmp_path / "lake"), ["patient"]) == []
+
+
+def test_a_static_member_away_replaced_and_expired(local: LocalSpark, lab: Lab, tmp_path: Path) -> None:
+    back, lost = (Story(lab, name) for name in ("static-back", "static-lost"))
+    back.begins("one", "i")
+    back.leaves("one", IS_AWAY, "i")
+    back.joins("other", "i")
+    lab.group_setting("static-lost", "consumer.session.timeout.ms", SHORT_MS)
+    lost.begins("one", "i")
+    lost.leaves("one", IS_AWAY, "i")
+    until("the session ends", lambda: lost.reported().state == "Empty")
+    lake = audited(local, lab, tmp_path / "lake")
+    events = lake.sql(
+        "SELECT * FROM all_events WHERE group_id LIKE 'static-%' AND event IN ('member_left', 'member_replaced')"
+    )
+    assert {(row["group_id"], row["event"], row["cause"]) for row in events} == {
+        ("static-back", "member_replaced", "replaced"),
+        ("static-lost", "member_left", "static_expired"),
+    }
+    back.ends()
+
+
+def test_the_next_owner_reads_again_what_came_after_the_last_commit(
+    local: LocalSpark, lab: Lab, tmp_path: Path
+) -> None:
+    slots = lab.topic("handed", 4)
+    first = lab.join("handed", ["handed"], "consumer")
+    lab.await_assigned(4, first)
+    first.commit(at(slots, 10))
+    second = lab.join("handed", ["handed"], "consumer")
+    lab.await_assigned(4, first, second)
+    lake = audited(local, lab, tmp_path / "lake")
+    rows = lake.sql("SELECT * FROM handovers WHERE group_id = 'handed'")
+    assert sorted((row["topic"], row["partition"]) for row in rows) == second.assignment()
+    assert all(row["committed_offset"] == 10 + row["partition"] and row["since_last_commit_ms"] >= 0 for row in rows)
+    times = lake.sql("SELECT rebalance_timestamp FROM rebalances WHERE group_id = 'handed'")
+    assert len(times) >= 2 and all(row["rebalance_timestamp"] is not None for row in times)
+    for member in (first, second):
+        member.close()
+
+
+def joins_by_hand(lab: Lab, group: str, kind: str, metadata: bytes, assignment: bytes) -> None:
+    """The only member of a classic group says this of itself, and assigns itself that."""
+    of_group = {"groupId": group, "memberId": ""}
+    protocols = [{"name": "range", "metadata": base64.b64encode(metadata).decode()}]
+    timeouts = {"sessionTimeoutMs": 120_000, "rebalanceTimeoutMs": 120_000}
+    joined = lab.clients.request("JoinGroup", 2, **of_group, **timeouts, protocolType=kind, protocols=protocols)
+    assert joined["errorCode"] == 0, joined
+    assigned = [{"memberId": joined["memberId"], "assignment": base64.b64encode(assignment).decode()}]
+    member = {"groupId": group, "memberId": joined["memberId"], "generationId": joined["generationId"]}
+    synced = lab.clients.request("SyncGroup", 2, **member, assignments=assigned)
+    assert synced["errorCode"] == 0, synced
+
+
+def classic_groups(lab: Lab, name: str) -> dict[str, str | None]:
+    """A group of each kind, and why it does not convert."""
+    slots = lab.topic(name, 4)
+    topics, subscribed = [name], blob("ConsumerProtocolSubscription", {"topics": [name], "userData": None})
+    assigned = {"assignedPartitions": [{"topic": name, "partitions": [0]}]}
+    plain, with_data = (blob("ConsumerProtocolAssignment", {**assigned, "userData": data}) for data in (None, b"mine"))
+    joins_by_hand(lab, f"{name}-online", "consumer", subscribed, plain)
+    joins_by_hand(lab, f"{name}-connect", "connect", b"?", b"?")
+    joins_by_hand(lab, f"{name}-custom", "consumer", subscribed, with_data)
+    joins_by_hand(lab, f"{name}-garbled", "consumer", b"\x00\x00\x00", plain)
+    for _ in range(4):
+        lab.join(f"{name}-large", topics)
+    lab.await_group(f"{name}-large", "classic", "Stable", 4)
+    lab.alter(f"{name}-empty", at(slots, 5))
+    return {
+        f"{name}-online": None,
+        f"{name}-connect": "protocol_type",
+        f"{name}-custom": "user_data",
+        f"{name}-garbled": "unreadable_subscription",
+        f"{name}-large": "size",
+        f"{name}-empty": "no_members",
+    }
+
+
+def answered(lab: Lab, group: str, topic: str) -> dict[str, Any]:
+    """The answer to a member of KIP-848 that joins the group."""
+    names = ("instanceId", "rackId", "subscribedTopicRegex", "serverAssignor")
+    member = {"groupId": group, "memberId": f"new-in-{group}", "memberEpoch": 0, "rebalanceTimeoutMs": PATIENT_MS}
+    sent = {**dict.fromkeys(names), **member, "subscribedTopicNames": [topic], "topicPartitions": []}
+    answer: dict[str, Any] = lab.clients.request("ConsumerGroupHeartbeat", 1, **sent)
+    return answer
+
+
+def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: dict[str, str | None]) -> None:
+    rows = {row["group_id"]: row for row in lake.sql("SELECT * FROM migration")}
+    assert {group: rows[group]["reason"] for group in reasons} == reasons
+    for group, reason in reasons.items():
+        answer = answered(lab, group, topic)
+        is_let_in = rows[group]["converts"] == "online" or rows[group]["state"] == "Empty"
+        assert (answer["errorCode"] == 0) == is_let_in, answer
+        assert WORDS[reason] in (answer["errorMessage"] or ""), answer
+
+
+def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
+    local: LocalSpark, lab: Lab, tmp_path: Path
+) -> None:
+    reasons = classic_groups(lab, "moves")
+    lake = audited(local, lab, tmp_path / "lake")
+    assert_the_broker_says_so(lab, lake, "moves", reasons)
+    lab.close()
+    lab.brokers.broker.restart({POLICY: "downgrade"})
+    lab.await_coordinator()
+    reasons = classic_groups(lab, "stays")
+    reasons |= {f"stays-{kind}": "policy" for kind in ("online", "custom", "garbled")}
+    assert_the_broker_says_so(lab, audited(local, lab, tmp_path / "lake"), "stays", reasons)
+
+
+def test_exactly_once_styles_and_a_producer_that_dies_in_a_transaction(
+    local: LocalSpark, lab: Lab, tmp_path: Path
+) -> None:
+    slots = lab.topic("once", 2)
+    for name, of_producer in (("app-0_0", slots[:1]), ("app-0_1", slots[1:])):
+        producer = lab.transactions(name, 20_000)
+        producer.begin()
+        producer.send("by-partition", at(of_producer, 5))
+        producer.commit()
+    producer = lab.transactions("app-thread", 30_000)
+    producer.begin()
+    producer.send("by-thread", at(slots, 5))
+    producer.commit()
+    dies = [sys.executable, "-m", "tests.broker.producers", lab.address, "dies", "once"]
+    subprocess.run(dies, cwd=Path(__file__).parents[2], check=False)
+    lab.await_transaction("state-timed-out", "CompleteAbort")
+    lake = audited(local, lab, tmp_path / "lake")
+    styles = {row["group_id"]: row["style"] for row in lake.sql("SELECT * FROM eos_style")}
+    assert styles == {
+        "by-partition": "an id per partition",
+        "by-thread": "an id per thread",
+        "dies": "unknown",
+    }
+    limits = {row["group_id"]: row["longest_timeout_ms"] for row in lake.sql("SELECT * FROM transaction_limits")}
+    assert limits == {"by-partition": 20_000, "by-thread": 30_000, "dies": LONG_MS}
+    # Its coordinator works, and the timeout of the other one has not passed.
+    assert "transaction_past_timeout" not in {row["finding"] for row in lake.rows("findings")}
+    lab.transactions("state-killed")
