@@ -43,23 +43,23 @@ def produce(lab: Lab, topic: str, records: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def played(kafka_4_4: Brokers) -> Iterator[tuple[Lab, list[str]]]:
+def played(kafka_4_4: Brokers) -> Iterator[Lab]:
     with JavaClients(kafka_4_4.address) as clients:
         lab = Lab(kafka_4_4, clients)
         for topic in ("lag-grows", "lag-cut", "lag-gone"):
             lab.topic(topic, 1, records=20)
-        yield lab, []
+        yield lab
         lab.close()
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, played: tuple[Lab, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local: Local, played: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of two audits, between which it happened."""
-    lab, _ = played
+    lab = played
     folder = tmp_path_factory.mktemp("lag") / "lake"
-    paused = lab.join(PAUSED, ["lag-grows"], "consumer")
+    paused = lab.join(PAUSED, ["lag-grows"])
     stopped = lab.join(STOPPED, ["lag-cut"])
-    reads_on = lab.join(READS_ON, ["lag-grows", "lag-gone"])
+    reads_on = lab.join(READS_ON, ["lag-grows", "lag-gone"], "consumer")
     for member, partitions in ((paused, 1), (stopped, 1), (reads_on, 2)):
         lab.await_assigned(partitions, member)
     paused.commit({("lag-grows", 0): 5})
@@ -81,7 +81,7 @@ def lake(local: Local, played: tuple[Lab, list[str]], tmp_path_factory: pytest.T
     until("the topic is gone", lambda: "lag-gone" not in lab.admin.listTopics().names().get())
     paused.commit({("lag-grows", 0): 5})  # as a client does by itself that has paused
     reads_on.commit({("lag-grows", 0): 28})
-    lab.await_group(READS_ON, "classic", "Stable", 1)
+    lab.await_group(READS_ON, "consumer", "Stable", 1)
     live_audit(local, folder, lab.address, as_of=None)
     return folder
 
@@ -90,12 +90,10 @@ def of_the_tool(lab: Lab, *options: str) -> list[dict[str, str]]:
     """The rows that kafka-consumer-groups prints of each group, by its headings."""
     found = []
     for group in GROUPS:
-        lines = lab.clients.tool(TOOL, "--bootstrap-server", lab.address, "--describe", "--group", group, *options)
-        heading, *said = [line.replace(" (ID)", "") for line in lines.splitlines() if group in line or "GROUP " in line]
-        for line in said:
-            if line.startswith(group):
-                words = line.replace(" (1)", "(1)").split()
-                found.append(dict(zip(heading.split(), words, strict=False)))
+        answer = lab.clients.tool(TOOL, "--bootstrap-server", lab.address, "--describe", "--group", group, *options)
+        lines = [line.replace(" (ID)", "").replace(" (1)", "(1)").split() for line in answer.splitlines()]
+        (heading,) = [words for words in lines if words[:1] == ["GROUP"]]
+        found += [dict(zip(heading, words, strict=False)) for words in lines if words[:1] == [group]]
     return found
 
 
@@ -107,13 +105,13 @@ def of_describe(lake: Path, capsys: pytest.CaptureFixture[str], *options: str) -
 
 
 def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
-    played: tuple[Lab, list[str]], lake: Path, capsys: pytest.CaptureFixture[str]
+    played: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = {
         (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): tuple(
             row[name] for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
         )
-        for row in of_the_tool(played[0])
+        for row in of_the_tool(played)
     }
     mine = {
         (row["group_id"], row["topic"], row["partition"]): row
@@ -135,13 +133,11 @@ def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
 
 
 def test_coordinator_and_assignor_are_those_of_kafkas_tool(
-    played: tuple[Lab, list[str]], lake: Path, capsys: pytest.CaptureFixture[str]
+    played: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ("COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
     # The tool prints a strategy that is empty as nothing at all.
-    said = {
-        row["GROUP"]: tuple(row[name] for name in names) for row in of_the_tool(played[0], "--state") if len(row) == 5
-    }
+    said = {row["GROUP"]: tuple(row[name] for name in names) for row in of_the_tool(played, "--state") if len(row) == 5}
     mine = {
         row["group_id"]: (
             row["coordinator"].replace(" (1)", "(1)"),
@@ -153,7 +149,8 @@ def test_coordinator_and_assignor_are_those_of_kafkas_tool(
     }
     assert said == {group: mine[group] for group in said}
     assert {PAUSED, READS_ON} <= set(said)
-    assert mine[PAUSED][1:] == ("uniform", "Stable", "1") and mine[STOPPED][2:] == ("Empty", "0")
+    assert mine[PAUSED][1:] == ("range", "Stable", "1") and mine[READS_ON][1:] == ("uniform", "Stable", "1")
+    assert mine[STOPPED][2:] == ("Empty", "0")
 
 
 def test_it_is_reported_as_it_was_and_nothing_else(lake: Path) -> None:
