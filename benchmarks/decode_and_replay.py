@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import NEWEST, Topics, release
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.offsets.columns import JoinedLog
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.groups import ShardHistory
@@ -25,7 +26,7 @@ from kgroups_spark.replay.range_decoder import RangeDecoder
 from kgroups_spark.replay.ranges import LogRange, ReadContext
 from kgroups_spark.replay.shard import Night, ShardReplay
 from kgroups_spark.replay.stages import no_cycle_collector
-from kgroups_spark.replay.state import ShardState
+from kgroups_spark.replay.state import LogState
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import PartitionCopy, find_partitions
@@ -59,9 +60,10 @@ def main(arguments: list[str]) -> int:
 
 def committed(number: int, tables: Mapping[str, Sequence[pa.Table]], *, with_groups: bool) -> pa.ChunkedArray:
     """The committed offsets at the end of the log of offsets partition `number`."""
-    history = ShardHistory.of_tables(*(_whole(name, tables.get(name, ())) for name in LOG))
+    commits, *others = (_whole(name, tables.get(name, ())) for name in LOG)
+    history = ShardHistory.of(JoinedLog.over([number], {}), lambda _: commits, *others)
     if with_groups:
-        replay = ShardReplay(number, Night(0, NEWEST, None, Topics()), ShardState(), history)
+        replay = ShardReplay(Night(0, NEWEST, None, Topics()), LogState(), history)
         for _ in replay.outputs():
             pass
         state = replay.state.offsets

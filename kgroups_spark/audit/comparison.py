@@ -49,7 +49,7 @@ from kgroups_spark.replay.history_rows import coordinator_fails, misread
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards
 from kgroups_spark.replay.sinks import Fact
-from kgroups_spark.replay.state import ShardState
+from kgroups_spark.replay.state import LogState
 from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
 from kgroups_spark.tables.schemas import TABLES
@@ -83,10 +83,10 @@ class ComparedShard:
     def of(cls, shard: StoredShard) -> ComparedShard:
         """The shard's valid history, without the load failures of the audits' release, and without corrupt batches:
         what a load makes of them depends on their bytes, as no release checks a CRC."""
-        history = shard.history()
+        history = shard.history({})
         records = history.quarantine.filter(~pc.field("reason").isin([LOAD_WOULD_FAIL["reason"], "corrupt_batch"]))
         history = replace(history, quarantine=records)
-        return cls(shard.offsets_partition, history, shard.corrections(), shard.ranges())
+        return cls(int(history.log.partitions[0]), history, shard.corrections(), shard.ranges())
 
     def by(
         self, release: Release, clean_up: CleanUp | None = None, *, ends_at_undecodable: bool = True
@@ -94,7 +94,7 @@ class ComparedShard:
         """The replay by a release; `ends_at_undecodable`: its load also fails at undecodable records."""
         number = self.offsets_partition
         night = Night(0, release.name, None, Topics(), tried=release, clean_up=clean_up)
-        replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
+        replay = HistoryReplay(night, LogState(), self.history, self.ranges, self.corrections)
         for _ in replay.changes():
             pass
         failures = self._failures(replay, release, ends_at_undecodable)
@@ -365,20 +365,21 @@ class CompareTask:
     sides: Sides
     groups: frozenset[str] = frozenset()
 
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
+    def outputs(self, reader: PartReader) -> Iterator[Fact]:
         """[kind, difference or facts of a side] as facts."""
-        found = list[Difference]()
-        for kind, reported in self._compared(self.history.shard(reader, offsets_partition)):
-            if kind != _DIFFERENCE:
-                yield Fact((kind, reported))
-            elif not self.groups or reported.group_id is None or reported.group_id in self.groups:
-                found.append(reported)
-        tried = dict[Difference, str]()
-        if groups := without_reason(found):
-            # The same history once more: only the groups that differ.
-            history = replace(self.history, groups={offsets_partition: frozenset(groups)})
-            tried = {each.key: each.why for each in self._tried(history.shard(reader, offsets_partition)) if each.why}
-        yield from (Fact((_DIFFERENCE, each)) for each in with_reasons(found, tried))
+        for number in reader.shards:
+            found = list[Difference]()
+            for kind, reported in self._compared(StoredShard(self.history, reader, number)):
+                if kind != _DIFFERENCE:
+                    yield Fact((kind, reported))
+                elif not self.groups or reported.group_id is None or reported.group_id in self.groups:
+                    found.append(reported)
+            tried = dict[Difference, str]()
+            if groups := without_reason(found):
+                # The same history once more: only the groups that differ.
+                history = replace(self.history, groups={number: frozenset(groups)})
+                tried = {each.key: each.why for each in self._tried(StoredShard(history, reader, number)) if each.why}
+            yield from (Fact((_DIFFERENCE, each)) for each in with_reasons(found, tried))
 
     def _compared(self, stored: StoredShard) -> Iterator[tuple[str, Any]]:
         shard = ComparedShard.of(stored)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.releases import CONSUMER, SHARE, SHARE_40, STREAMS, Release, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.offsets.expiry import CleanUp, unmatched
-from kgroups_spark.replay.state import ShardState
+from kgroups_spark.replay.state import LogState
 from kgroups_spark.words import format_duration
 
 LOAD, GROUP, MEMBER, COMMITTED, PENDING = "load", "group", "member", "committed_offset", "pending_offset"
@@ -133,7 +133,7 @@ class Loaded:
 
     offsets_partition: int
     release: Release
-    state: ShardState
+    state: LogState
     failures: LoadFailures
 
     @property

@@ -32,7 +32,14 @@ from kgroups_spark.replay.shard import AuditSpans, Output, ReadBy
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards, usable_checkpoints
 from kgroups_spark.replay.sinks import Fact, Sink, TaskOutput, sink_of
 from kgroups_spark.replay.stages import CURRENT, EXPIRY, PREVIOUS, TRAFFIC, ShardTask
-from kgroups_spark.replay.stored_history import Checkpoint, PartReader, StoredHistory, StoredTable, TaskShards
+from kgroups_spark.replay.stored_history import (
+    Checkpoint,
+    PartReader,
+    StoredHistory,
+    StoredShard,
+    StoredTable,
+    TaskShards,
+)
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import as_table, constant, table_batch, with_columns
@@ -58,22 +65,23 @@ class LookTask:
     stored: StoredHistory
     counts_traffic: bool
 
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
-        """(table, rows) of one shard, and its names as a fact."""
-        shard = self.stored.shard(reader, offsets_partition)
-        names, traffic = NamesOfShard(offsets_partition), list[pa.Table]()
-        for name, rows in decoded_again(decodable(shard.rows("quarantine")), offsets_partition, self.audit_id):
-            if name == TRAFFIC:
-                traffic.append(as_table(rows))
-            else:
-                names.see(name, as_table(rows))
-                yield name, rows
-        if traffic and self.counts_traffic:
-            yield TRAFFIC, summed(pa.concat_tables(traffic))
-        for groups in shard.ranges():
-            names.see("offset_commits", shard.rows("offset_commits", groups))
-        names.see("group_records", shard.rows("group_records"))
-        yield Fact(names.rest())
+    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
+        """(table, rows) of each shard, and its names as a fact."""
+        for number in reader.shards:
+            shard = StoredShard(self.stored, reader, number)
+            names, traffic = NamesOfShard(number), list[pa.Table]()
+            for name, rows in decoded_again(decodable(shard.rows("quarantine")), number, self.audit_id):
+                if name == TRAFFIC:
+                    traffic.append(as_table(rows))
+                else:
+                    names.see(name, as_table(rows))
+                    yield name, rows
+            if traffic and self.counts_traffic:
+                yield TRAFFIC, summed(pa.concat_tables(traffic))
+            for groups in shard.ranges():
+                names.see("offset_commits", shard.rows("offset_commits", groups))
+            names.see("group_records", shard.rows("group_records"))
+            yield Fact(names.rest())
 
 
 # The tables that a LookTask reads, with the columns and conditions.
@@ -93,11 +101,12 @@ class RebuildTask:
     stored: StoredHistory
     before: Mapping[str, StoredTable]
 
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
-        yield from self.replay.outputs(reader, offsets_partition)
-        for name in self.before:
-            yield name, self._kept(name, reader, offsets_partition)
-        yield from self._quarantine(reader, offsets_partition)
+    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
+        yield from self.replay.outputs(reader)
+        for number in reader.shards:
+            for name in self.before:
+                yield name, self._kept(name, reader, number)
+            yield from self._quarantine(reader, number)
 
     def _kept(self, name: str, reader: PartReader, number: int) -> pa.Table:
         """Rows that no replay can rebuild: rows before a checkpoint, and replaced rows."""
@@ -113,7 +122,7 @@ class RebuildTask:
     def _quarantine(self, reader: PartReader, number: int) -> Iterator[Output]:
         """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
         release: Release = self.replay.night.release
-        rows = self.stored.shard(reader, number).rows("quarantine")
+        rows = StoredShard(self.stored, reader, number).rows("quarantine")
         rows = rows.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
         now = pc.and_(self.stored.is_decoded(rows, number), pc.is_null(rows.column("resolved_by")))
         ours = constant(self.replay.audit_id, len(rows), pa.int64())
@@ -125,7 +134,7 @@ class RebuildTask:
                 coordinator_fails=coordinator_fails(rows, release),
             ),
         )
-        group_records = self.replay.stored.shard(reader, number).rows("group_records")
+        group_records = StoredShard(self.replay.stored, reader, number).rows("group_records")
         found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, _ASKED)]
         constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
         failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)

@@ -420,7 +420,8 @@ class AuditWork:
         rows = Counter(self.state.rows)
         for each in progress:
             rows[each.offsets_partition] += each.records
-        return replace(task_shards({shard: rows[shard] for shard in self.shards}, self.slots), at_once=OF_NIGHT)
+        tasks = task_shards({shard: rows[shard] for shard in self.shards}, self.slots)
+        return replace(tasks, at_once=OF_NIGHT, alone={p.offsets_partition for p in self.plan.read_again})
 
     def read_context(self, tasks: int) -> ReadContext:
         """The context of reading with this number of tasks, which share the limit of bytes a second."""

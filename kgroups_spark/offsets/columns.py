@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import flags, is_given, numbers, where
+from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, where, with_columns
 
 # Columns of numbers: log offsets and owners as sort keys, and the next marker of a producer.
 
@@ -32,9 +33,66 @@ LARGEST_KEY = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
-class Markers:
-    """k control records, ascending by log offset. Times in ms, -1 for none; `outcome` is COMMIT, ABORT or NEITHER."""
+class JoinedLog:
+    """Offsets partitions laid end to end as one log, so that one pass of columns replays all of them.
 
+    Its log offset of a record is the record's own plus the start of its partition. So it also shows the partition, as
+    number in `partitions`. Groups, topics and producers keep their names: they are the same only within a partition.
+
+        JoinedLog.over([17, 20], {17: 100, 20: 30})  ->  starts [0, 101]: record 5 of partition 20 is at 106, number 1
+    """
+
+    partitions: I64
+    starts: I64
+
+    @classmethod
+    def over(cls, partitions: Sequence[int], ends: Mapping[int, int]) -> JoinedLog:
+        """The log of ascending partitions. `ends`: log offsets after the last record of each."""
+        sizes = [ends[number] + 1 for number in partitions[:-1]]
+        return cls(np.array(partitions, np.int64), np.cumsum([0, *sizes]))
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def number_at(self, log_offset: I64) -> I64:
+        """The number of the partition at each log offset of this log."""
+        return np.searchsorted(self.starts, log_offset, side="right") - 1
+
+    def place_at(self, log_offset: int) -> tuple[int, int]:
+        """The offsets partition at a log offset of this log, and its own log offset there."""
+        number = bisect_right(self.starts, log_offset) - 1
+        return int(self.partitions[number]), log_offset - int(self.starts[number])
+
+    def number_of(self, rows: pa.Table) -> I64:
+        """The number of each row's offsets_partition."""
+        return np.searchsorted(self.partitions, numbers(rows["offsets_partition"]))
+
+    def joined(self, rows: pa.Table, name: str = "log_offset") -> pa.Table:
+        """Rows with offsets_partition, and with log offsets of this log in the column `name`."""
+        if len(self) == 1:
+            return rows
+        return with_columns(rows, **{name: pc.add(rows[name], pa.array(self.starts[self.number_of(rows)]))})
+
+    def parted(self, rows: pa.Table, by: str = "log_offset") -> dict[str, pa.ChunkedArray | pa.Array]:
+        """The columns of rows with log offsets of this log: those of their partition instead, and offsets_partition.
+        `by`: the column that shows the partition."""
+        number = self.number_at(numbers(rows[by]))
+        columns = by_name(rows) | {"offsets_partition": pa.array(self.partitions[number].astype(np.int32))}
+        start = pa.array(self.starts[number])
+        places = [name for name in ("log_offset", "transaction_start_offset") if name in columns]
+        return columns | {name: pc.subtract(columns[name], start) for name in places}
+
+
+# The log of one partition, whose number does not matter.
+ALONE = JoinedLog.over([0], {})
+
+
+@dataclass(frozen=True, eq=False)
+class Markers:
+    """k control records of a log, ascending by log offset. Times in ms, -1 for none; `outcome` is COMMIT, ABORT or
+    NEITHER."""
+
+    log: JoinedLog
     log_offset: I64
     log_timestamp: I64
     producer_id: I64
@@ -46,7 +104,7 @@ class Markers:
     def ends(self) -> Markers:
         """The markers with outcome COMMIT or ABORT."""
         columns = (self.log_offset, self.log_timestamp, self.producer_id, self.outcome)
-        return Markers(*(column[self.outcome != NEITHER] for column in columns))
+        return Markers(self.log, *(column[self.outcome != NEITHER] for column in columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +189,15 @@ def next_marker(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
     own = np.minimum(np.searchsorted(producers, producer_id), len(producers) - 1)
     at = np.searchsorted(marker_keys[order], places.keys(own, log_offset), side="right")
     found = order[np.minimum(at, len(order) - 1)]
+    number_at = markers.log.number_at
     is_own = (at < len(order)) & (markers.producer_id[found] == producer_id)
+    is_own &= number_at(markers.log_offset[found]) == number_at(log_offset)
     return np.where(is_own, found, -1)
 
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
+# A group: the number of its offsets partition in a log, and its name.
+GroupKey = tuple[int, str]
 
 # A record of type 0 or 1. Times are epoch ms as in the record; history keeps the bytes of values with a time that does
 # not fit a TIMESTAMP.
@@ -167,16 +229,22 @@ HISTORY_COLUMNS = (*OFFSET_RECORDS.names, "raw_value")
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """The slots of some records, numbered by group, topic and partition: `group` and `topic` index the names."""
+    """The slots of some records, numbered by offsets partition, group, topic and partition: `group` and `topic` index
+    the names. `group_in`: the number of each group's offsets partition in its log."""
 
     group: I64
     topic: I64
     partition: I64
     groups: pa.Array
+    group_in: I64
     topics: pa.Array
 
     def __len__(self) -> int:
         return len(self.group)
+
+    def keys(self) -> list[GroupKey]:
+        """The groups with the number of their offsets partition."""
+        return list(zip(self.group_in.tolist(), self.groups.to_pylist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +300,8 @@ def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> 
     )
 
 
-def number_slots(records: pa.Table) -> tuple[I64, Slots]:
-    """The slot number of each row with group_id, topic and partition, and the slots.
+def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
+    """The slot number of each row with log_offset, group_id, topic and partition, and the slots.
 
     Consecutive rows of one slot, which are usual in a part of history, are looked up once.
 
@@ -241,14 +309,17 @@ def number_slots(records: pa.Table) -> tuple[I64, Slots]:
     """
     group, groups = numbered(records.column("group_id"))
     topic, topics = numbered(records.column("topic"))
-    partition = numbers(records["partition"])
-    heads = np.flatnonzero(starts_of(group, topic, partition))
-    pair, pairs = _unique(group[heads].astype(np.int64) * max(len(topics), 1) + topic[heads])
+    partition, number = numbers(records["partition"]), log.number_at(numbers(records["log_offset"]))
+    heads = np.flatnonzero(starts_of(number, group, topic, partition))
+    owner = number[heads] * len(groups) + group[heads]
+    pair, pairs = _unique(owner * max(len(topics), 1) + topic[heads])
     lowest = int(partition.min(initial=0))
     span = int(partition.max(initial=0)) - lowest + 1
     slot, slots = _unique(pair * span + (partition[heads] - lowest))
-    of_pair = pairs[slots // span]
-    found = Slots(of_pair // max(len(topics), 1), of_pair % max(len(topics), 1), slots % span + lowest, groups, topics)
+    owner, of_topic = np.divmod(pairs[slots // span], max(len(topics), 1))
+    of_group, owners = _unique(owner)
+    group_in, named = np.divmod(owners, max(len(groups), 1))
+    found = Slots(of_group, of_topic, slots % span + lowest, groups.take(pa.array(named)), group_in, topics)
     return np.repeat(slot, np.diff(np.append(heads, len(group)))), found
 
 

@@ -8,6 +8,7 @@ together.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,10 +16,12 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.events import REMEMBERED
 from kgroups_spark.offsets.columns import (
+    ALONE,
     I64,
     NEVER,
     Commits,
     Flags,
+    JoinedLog,
     Markers,
     Places,
     lasts_of,
@@ -69,18 +72,17 @@ def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place:
     return found
 
 
-def remember(
-    slot: I64, place: I64, is_known: Flags, born_slot: I64, born_place: I64, limit: int | None = None
-) -> Remembered:
-    """Goes through the tombstones and births of a shard in log order.
+def remember(gone: tuple[I64, I64, Flags], born: tuple[I64, I64], log: JoinedLog = ALONE) -> Remembered:
+    """Goes through the tombstones and births of a log in log order.
 
-    `is_known`: the tombstone removed a committed offset. Earlier remembered removals are given as tombstones at their
-    log offsets. Slots are numbered across all folds.
+    `gone`: the slot and the log offset of each tombstone, and whether it removed a committed offset. Earlier remembered
+    removals are given as tombstones at their log offsets. `born`: the slots and log offsets of births. Slots are
+    numbered across all folds.
 
     slot 4: tombstone @3 (known), tombstone @5, birth @6, tombstone @9 (unknown)
         ->  reports [True, False, True], restarts [0], at_the_end [2]
     """
-    limit = REMEMBERED if limit is None else limit
+    (slot, place, is_known), (born_slot, born_place) = gone, born
     reports = np.zeros(len(slot), np.bool_)
     restarts = np.full(len(born_slot), -1)
     # Slots without a tombstone cannot have been removed.
@@ -88,17 +90,21 @@ def remember(
     steps = np.concatenate([np.arange(len(slot)), ~some])
     steps = steps[np.argsort(np.concatenate([place, born_place[some]]), kind="stable")]
     slots, born_slots, known = slot.tolist(), born_slot.tolist(), is_known.tolist()
-    gone: dict[int, int] = {}
+    number, newest, settled = log.number_at(place).tolist(), 0, 0
+    known_gone: dict[int, int] = {}
     for step in steps.tolist():
         if step < 0:
-            restarts[~step] = gone.pop(born_slots[~step], -1)
-        elif known[step] or slots[step] not in gone:
+            restarts[~step] = known_gone.pop(born_slots[~step], -1)
+        elif known[step] or slots[step] not in known_gone:
+            if number[step] > newest:
+                newest, settled = number[step], len(known_gone)
             reports[step] = True
-            gone.pop(slots[step], None)
-            gone[slots[step]] = step
-            if len(gone) > limit:
-                del gone[next(iter(gone))]
-    return Remembered(reports, restarts, np.array(list(gone.values()), np.int64))
+            known_gone.pop(slots[step], None)
+            known_gone[slots[step]] = step
+            # Each offsets partition has its own limit; those before this one are settled.
+            if len(known_gone) - settled > REMEMBERED:
+                del known_gone[next(itertools.islice(known_gone, settled, None))]
+    return Remembered(reports, restarts, np.array(list(known_gone.values()), np.int64))
 
 
 # Removed offsets of a whole shard: reported tombstones, first commits after removals, removals to remember.
@@ -126,8 +132,9 @@ _OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_times
 
 @dataclass(eq=False)
 class ShardRemovals:
-    """Collects the removals of the ranges."""
+    """Collects the removals of the ranges of a log."""
 
+    log: JoinedLog
     _tombstones: list[pa.Table] = field(default_factory=list)
     _saved: list[pa.Table] = field(default_factory=list)
     _born_later: list[pa.Table] = field(default_factory=list)
@@ -143,11 +150,11 @@ class ShardRemovals:
         if len(at := np.flatnonzero(commits.is_tombstone[effects.row])):
             self._tombstones.append(_tombstone_rows(folded, at, first_slot))
         born = births(effects)
-        slot = commits.slot[effects.row[born]]
+        slot, slots, place = commits.slot[effects.row[born]], commits.slots, effects.place[born]
         numbers = {
-            "place": effects.place[born],
-            "group_id": _numbers(self._groups, commits.slots.groups)[commits.slots.group[slot]],
-            "topic": _numbers(self._topics, commits.slots.topics)[commits.slots.topic[slot]],
+            "place": place,
+            "group_id": self._owners(self._groups, slots.groups, slots.group[slot], place),
+            "topic": self._owners(self._topics, slots.topics, slots.topic[slot], place),
         }
         self._born.append(numbers)
         gone = np.concatenate([folded.removed_slot, commits.slot[commits.is_tombstone]])
@@ -165,7 +172,7 @@ class ShardRemovals:
         slot, place = (
             np.concatenate([numbers(saved[name]), numbers(tombstones[name])]) for name in ("slot", "log_offset")
         )
-        found = remember(slot, place, known, numbers(born["slot"]), numbers(born["log_offset"]))
+        found = remember((slot, place, known), (numbers(born["slot"]), numbers(born["log_offset"])), self.log)
         of_both = pa.concat_tables([each.select(REMOVED_OFFSETS.names) for each in (saved, tombstones)])
         of_both = of_both.unify_dictionaries().combine_chunks()
         reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones["is_pending"]))
@@ -186,15 +193,17 @@ class ShardRemovals:
 
     def _is_any_left(self, name: str, known: dict[str, int], tombstones: pa.Table) -> np.ndarray:
         texts = tombstones.column(name).unify_dictionaries().combine_chunks()
-        owner, place = _numbers(known, texts.dictionary)[texts.indices.to_numpy()], numbers(tombstones["log_offset"])
+        place = numbers(tombstones["log_offset"])
+        owner = self._owners(known, texts.dictionary, texts.indices.to_numpy(), place)
         removes = is_given(tombstones["removed_log_offset"])
         born, born_at = (np.concatenate([each[column] for each in self._born]) for column in (name, "place"))
         return is_any_left((born, born_at), (owner[removes], place[removes]), owner, place)
 
-
-def _numbers(known: dict[str, int], names: pa.Array) -> I64:
-    """The number of each name; new names get the next ones."""
-    return np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
+    def _owners(self, known: dict[str, int], names: pa.Array, code: I64, place: I64) -> I64:
+        """A number for the name and the offsets partition of each place. `code`: indexes `names`; new names get the
+        next numbers."""
+        numbers = np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
+        return numbers[code] * len(self.log) + self.log.number_at(place)
 
 
 def _tombstone_rows(folded: Fold, at: I64, first_slot: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The offsets of one offsets partition: from the saved state and the history since then to the present state.
+"""The offsets of a log: from the saved state and the history since then to the present state.
 
 replayed = replay_offsets(state, OffsetHistory(commits, markers, ...), release("4.3"))
 replayed.state      goes on where this ended
@@ -25,6 +25,8 @@ from kgroups_spark.offsets.columns import (
     OFFSET_RECORDS,
     SLOT,
     TEXT,
+    GroupKey,
+    JoinedLog,
     Markers,
     Places,
     SlotRange,
@@ -85,21 +87,22 @@ class OffsetHistory:
     """The rows of the log after the state.
 
     commits      a range of slots -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
-    markers      all control records
+    markers      all control records, and the log
     others       transactional records of types 2 to 23 and of quarantine, because transactions include them
-    group_ends   (group id, log offset) of tombstones of types 2 to 23, which may have removed a group
+    group_ends   (group, log offset) of tombstones of types 2 to 23, which may have removed a group
     """
 
     commits: Callable[[SlotRange], pa.Table]
     markers: Markers
     others: TransactionalRecords
-    group_ends: Sequence[tuple[str, int]] = ()
+    group_ends: Sequence[tuple[GroupKey, int]] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ReplayedOffsets:
     """The result. Times are ms.
 
+    log           the log that was replayed, which all log offsets are of
     state         the state at the end of the log; its `offsets` are committed_offsets and pending_offsets
     is_pending    for each row of state.offsets
     moves         events of offsets except removals and climbs (MOVES), in log order
@@ -114,6 +117,7 @@ class ReplayedOffsets:
     folded        the outcome of each commit if all slots were one range; None: there were several ranges
     """
 
+    log: JoinedLog
     state: OffsetState
     is_pending: np.ndarray
     moves: pa.Table
@@ -129,8 +133,9 @@ class ReplayedOffsets:
 def replay_offsets(
     state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[SlotRange] = ALL_SLOTS
 ) -> ReplayedOffsets:
-    """Replays the offsets of an offsets partition. `ranges` ascend and cover all slots; memory holds one at a time."""
-    replay, ranges = _Replay(state, history, release), list(ranges)
+    """Replays the offsets of a log. `ranges` ascend and cover all slots; memory holds one at a time. Only the log of
+    one offsets partition has several."""
+    replay, ranges = _Replay(state, history, release, ShardRemovals(history.markers.log)), list(ranges)
     if len(ranges) == 1:
         folded = fold_range(state, history, release, ranges[0])
         replay.add(folded)
@@ -146,8 +151,8 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
     # The records of a saved state are as its release read them.
     records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(wanted), release)]))
-    keys = [each.select(SLOT) for each in (records, removed)]
-    slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0])
+    keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
+    slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
     commits = numbers_of(records, slot[: len(records)], slots, release)
     by_record = sorted_order(Places.over(len(slots), commits.log_offset).keys(commits.slot, commits.log_offset))
     pending = pending_values(commits, by_record, history.markers, release)
@@ -167,18 +172,18 @@ class _Replay:
     saved: OffsetState
     history: OffsetHistory
     release: Release
-    removals: ShardRemovals = field(default_factory=ShardRemovals)
+    removals: ShardRemovals
     slots: int = 0
     tables: defaultdict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     is_pending: list[np.ndarray] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
     mixed: list[Mixed] = field(default_factory=list)
-    # (group id, producer), the end of its last transaction, and whether the producer is no longer noted then.
-    noted: dict[tuple[str, int], tuple[int, bool]] = field(default_factory=dict)
+    # A row of NOTED_PRODUCERS, the end of its last transaction, and whether the producer is no longer noted then.
+    noted: dict[tuple[int, str, int], tuple[int, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows = self.saved.noted.to_pydict()
-        self.noted.update(dict.fromkeys(zip(rows["group_id"], rows["producer_id"], strict=True), (-1, False)))
+        self.noted.update(dict.fromkeys(zip(*(rows[name] for name in NOTED_PRODUCERS.names), strict=True), (-1, False)))
 
     def add(self, folded: Fold) -> None:
         """Adds the results of a range."""
@@ -196,8 +201,8 @@ class _Replay:
         if self.release.simple_groups_follow_offsets:
             row = turning_records(commits, held, folded.saved_rows)
         else:
-            number = {name: number for number, name in enumerate(groups.to_pylist())}
-            ends = [(number[name], at) for name, at in self.history.group_ends if name in number]
+            number = {key: number for number, key in enumerate(commits.slots.keys())}
+            ends = [(number[key], at) for key, at in self.history.group_ends if key in number]
             row = first_values(commits, np.array(ends, np.int64).reshape(-1, 2), folded.saved_rows)
         turns = records.select(TURNS.names[:-1]).take(pa.array(row))
         self.tables["turns"].append(turns.append_column(TURNS.field(-1), pa.array(commits.is_tombstone[row])))
@@ -209,9 +214,9 @@ class _Replay:
         """The result of all ranges together."""
         markers = self.history.markers
         saved = open_of_rows(self.saved.transactions, markers)
-        transactions = combined([saved, *self.transactions, transactions_of(self.history.others, markers)])
+        others = transactions_of(self.history.others, markers)
+        transactions = combined([saved, *self.transactions, others], markers.log)
         tombstones, restarts, removed = self.removals.result()
-        groups, held = self._held()
         state = OffsetState(
             self._table("offsets", OFFSET_RECORDS),
             removed,
@@ -219,6 +224,7 @@ class _Replay:
             open_rows(transactions),
         )
         return ReplayedOffsets(
+            markers.log,
             state,
             np.concatenate(self.is_pending),
             in_order(pa.concat_tables([self._table("moves", MOVES), restarts])),
@@ -226,7 +232,7 @@ class _Replay:
             self._table("unreadable", OFFSET_RECORDS).sort_by("log_offset"),
             transactions,
             self._table("turns", TURNS).sort_by("log_offset"),
-            _holding_rows(groups, held),
+            self._held(),
             self.mixed,
         )
 
@@ -248,32 +254,36 @@ class _Replay:
         self.tables["offsets"].append(rows)
         self.is_pending.append(is_pending)
 
-    def _held(self) -> tuple[pa.Array, Holdings]:
+    def _held(self) -> pa.Table:
         """The groups with offsets, and since when they have them."""
         parts = self.tables["holdings"]
+        if len(parts) == 1:
+            return parts[0]
         rows = self._table("holdings", HOLDINGS)
         group, groups = numbered(rows.column("group_id"))
         part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
         found = Holdings(group, numbers(rows["since"]), flags(rows["has_committed"]), flags(rows["has_pending"]))
-        return groups, merged(found, starts_of(part, group), len(groups))
+        return _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
 
     def _add_mixed(self, mixed: Mixed) -> None:
-        if self.mixed and self.mixed[-1].group_id == mixed.group_id:
+        # Only the log of one partition has a group twice, in two ranges.
+        if self.mixed and self.mixed[-1].group_id == mixed.group_id and len(self.removals.log) == 1:
             mixed = self.mixed[-1]._replace(partitions=self.mixed.pop().partitions + mixed.partitions)
         self.mixed.append(mixed)
 
     def _note(self, folded: Fold) -> None:
         group, *columns = last_transactions(folded.pending, folded.commits)
-        names = folded.commits.slots.groups.take(pa.array(group)).to_pylist()
-        for name, producer, end, is_found in zip(names, *(each.tolist() for each in columns), strict=True):
-            earlier_end, was_found = self.noted.get((name, producer), (-1, False))
+        keys = folded.commits.slots.keys()
+        for at, producer, end, is_found in zip(*(each.tolist() for each in (group, *columns)), strict=True):
+            noted = (*keys[at], producer)
+            earlier_end, was_found = self.noted.get(noted, (-1, False))
             # A transaction with offsets in several ranges ends once.
             if end >= earlier_end:
-                self.noted[name, producer] = end, is_found or (end == earlier_end and was_found)
+                self.noted[noted] = end, is_found or (end == earlier_end and was_found)
 
     def _noted_rows(self) -> pa.Table:
-        pairs = sorted(pair for pair, (_, is_found) in self.noted.items() if not is_found)
-        columns = zip(*pairs, strict=True) if pairs else ([], [])
+        rows = sorted(row for row, (_, is_found) in self.noted.items() if not is_found)
+        columns = zip(*rows, strict=True) if rows else ([], [], [])
         return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
 
 
@@ -301,14 +311,15 @@ def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:
     return pa.table([pa.array(each) for each in columns], schema=HOLDINGS)
 
 
-# The input of the replay of offsets from the history tables: rows of one offsets partition after its saved state.
+# The input of the replay of offsets from the history tables: rows of a log after its saved state.
 
 
-def markers_of(transaction_markers: pa.Table) -> Markers:
-    """Rows of `transaction_markers`, which are sorted by log offset, as Markers."""
+def markers_of(transaction_markers: pa.Table, log: JoinedLog) -> Markers:
+    """Rows of `transaction_markers` of a log, which are sorted by log offset, as Markers."""
     outcome = transaction_markers.column("outcome").cast(pa.string())
     is_named = [flags(pc.equal(outcome, name)) for name in ("committed", "aborted")]
     return Markers(
+        log,
         numbers(transaction_markers["log_offset"]),
         numbers(milliseconds(transaction_markers["log_timestamp"]), none=-1),
         numbers(transaction_markers["producer_id"], none=-1),
@@ -343,7 +354,9 @@ def other_records(group_records: pa.Table, quarantine: pa.Table) -> Transactiona
     )
 
 
-def group_ends(group_records: pa.Table) -> list[tuple[str, int]]:
-    """(group id, log offset) of tombstones among rows of `group_records`."""
+def group_ends(group_records: pa.Table, log: JoinedLog) -> list[tuple[GroupKey, int]]:
+    """(group, log offset) of tombstones among rows of `group_records`."""
     rows = group_records.filter(group_records.column("value_version").is_null())
-    return list(zip(rows.column("group_id").to_pylist(), rows.column("log_offset").to_pylist(), strict=True))
+    at = numbers(rows["log_offset"])
+    keys = zip(log.number_at(at).tolist(), rows.column("group_id").to_pylist(), strict=True)
+    return list(zip(keys, at.tolist(), strict=True))

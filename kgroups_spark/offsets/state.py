@@ -14,6 +14,7 @@ from kgroups_spark.offsets.columns import (
     OFFSET_RECORDS,
     TEXT,
     Flags,
+    JoinedLog,
     Markers,
     next_marker,
     sorted_order,
@@ -105,19 +106,22 @@ def transactions_of(records: TransactionalRecords, markers: Markers) -> Transact
         values,
         records.group_id.take(pa.array(values)),
     )
-    return combined([each])
+    return combined([each], markers.log)
 
 
-def combined(parts: list[Transactions]) -> Transactions:
-    """The parts added up: one row a transaction. Open ones come first, by producer, then the others by marker."""
+def combined(parts: list[Transactions], log: JoinedLog) -> Transactions:
+    """The parts added up: one row a transaction. Open ones come first, by offsets partition and producer, then the
+    others by marker."""
     producer_id, end, start, since, epoch, epoch_at, count = (
         np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS
     )
     if not len(producer_id):
         nothing = producer_id
         return Transactions(nothing, end, start, since, epoch, epoch_at, count, nothing, pa.array([], pa.string()))
-    # A marker ends one transaction, and a producer has at most one open transaction.
-    key = np.where(end < NEVER, end, producer_id - np.iinfo(np.int64).max)
+    # A marker ends one transaction, and a producer has at most one open transaction in each offsets partition.
+    key, is_open = end.copy(), end == NEVER
+    producers, number = np.unique(producer_id[is_open], return_inverse=True)
+    key[is_open] = log.number_at(start[is_open]) * len(producers) + number - NEVER
     order = sorted_order(key)
     is_start = starts_of(key[order])
     number = np.empty(len(order), np.int64)
@@ -175,8 +179,8 @@ REMOVED_OFFSETS = pa.schema(
         ("log_offset", pa.int64()),  # of the tombstone
     ]
 )
-# 3.8 to 4.0.0: producers that are noted for a group (KAFKA-19164).
-NOTED_PRODUCERS = pa.schema([("group_id", pa.string()), ("producer_id", pa.int64())])
+# 3.8 to 4.0.0: producers that are noted for a group (KAFKA-19164), with the number of its offsets partition in the log.
+NOTED_PRODUCERS = pa.schema([("number", pa.int64()), ("group_id", pa.string()), ("producer_id", pa.int64())])
 OPEN_TRANSACTIONS = pa.schema(
     [
         ("producer_id", pa.int64()),
@@ -191,7 +195,7 @@ OPEN_TRANSACTIONS = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class OffsetState:
-    """The state of the offsets of an offsets partition at a place in its log.
+    """The state of the offsets of a log at its end.
 
     offsets       committed offsets as plain records, pending ones as their transactional records (OFFSET_RECORDS)
     removed       offsets that are remembered as removed (REMOVED_OFFSETS)

@@ -10,8 +10,8 @@ Only differences in substance count. If a group differs only in the log offset a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -33,16 +33,15 @@ from kgroups_spark.coordinator.state_entries import (
     saved_and_loaded,
 )
 from kgroups_spark.coordinator.versions import Group, MemberVersions, Place, Version, before, changes
-from kgroups_spark.offsets.columns import SlotRange
-from kgroups_spark.offsets.effects import Mixed
+from kgroups_spark.offsets.columns import GroupKey
 from kgroups_spark.offsets.expiry import unmatched
-from kgroups_spark.offsets.replay import ALL_SLOTS
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.groups import ShardHistory
-from kgroups_spark.replay.shard import Failure, Night, Output, ShardReplay
+from kgroups_spark.replay.shard import Output, ShardReplay
 from kgroups_spark.replay.state import (
     OFFSET_COLUMNS,
-    ShardState,
+    LogState,
+    ShardGroups,
     checkpoint_rows,
     loaded,
     noted_producers,
@@ -82,23 +81,24 @@ class Correction(NamedTuple):
         return self.entry_type, self.group_id, self.producer_id
 
 
-def corrections(carried: ShardState, reported: ShardState) -> Iterator[Correction]:
+def corrections(carried: LogState, reported: LogState) -> Iterator[Correction]:
     """The corrections that turn the carried state into that of the log, in no particular order."""
     names = [*OFFSET_COLUMNS, "producer_id"]
     offsets = pa.concat_tables(unmatched(*(each.offsets.offsets.select(names) for each in (carried, reported))))
     is_committed = offsets["producer_id"].is_null()
     yield from _of_groups(carried, reported, set(offsets.filter(is_committed)["group_id"].to_pylist()))
     others = set(offsets.filter(pc.invert(is_committed))["producer_id"].to_pylist())
-    yield from _of_producers(carried.offsets, reported.offsets, others)
-    yield from _of_noted_producers(noted_producers(carried.offsets), noted_producers(reported.offsets))
+    yield from _of_producers(carried, reported, others)
+    yield from _of_noted_producers(noted_producers(carried), noted_producers(reported))
 
 
-def corrected(state: ShardState, found: Sequence[Correction], release: Release) -> ShardState:
+def corrected(state: LogState, found: Sequence[Correction], release: Release) -> LogState:
     """The state with these entries in place of its own."""
     groups = {each.group_id for each in found if each.entry_type == "group"}
     noted_groups = {each.group_id for each in found if each.entry_type == "noted"}
     producers = {each.producer_id for each in found if each.entry_type == "producer"}
-    added = loaded(plain_entries([each for each in found if each.payload is not None]), release)
+    added = loaded(plain_entries([(0, each) for each in found if each.payload is not None]), release)
+    (shard,) = state.shards
     was, more = state.offsets, added.offsets
     is_committed = was.offsets["producer_id"].is_null()
     offsets = OffsetState(
@@ -113,14 +113,12 @@ def corrected(state: ShardState, found: Sequence[Correction], release: Release) 
         pa.concat_tables([_without(was.noted, "group_id", noted_groups), more.noted]),
         pa.concat_tables([_without(was.transactions, "producer_id", producers), more.transactions]),
     )
-    return ShardState(
-        offsets,
-        {group_id: group for group_id, group in state.groups.items() if group_id not in groups} | added.groups,
-        {group_id: at for group_id, at in state.removed_groups.items() if group_id not in groups},
-    )
+    known = {group_id: group for group_id, group in shard.groups.items() if group_id not in groups} | added.groups
+    gone = {group_id: at for group_id, at in shard.removed.items() if group_id not in groups}
+    return LogState(offsets, [ShardGroups(known, gone)], state.log)
 
 
-def versions(found: Sequence[Correction], was: ShardState, now: ShardState, place: Place) -> Iterator[Version]:
+def versions(found: Sequence[Correction], was: LogState, now: LogState, place: Place) -> Iterator[Version]:
     for each in found:
         if each.entry_type == "group" and each.group_id is not None:
             start = before(was.groups.get(each.group_id), None)
@@ -137,7 +135,7 @@ def _is_one(rows: pa.Table, column: str, owners: Collection[Any]) -> pa.ChunkedA
     return pc.is_in(values, pa.array(sorted(owners), values.type))
 
 
-def _of_groups(carried: ShardState, reported: ShardState, moved: set[str]) -> Iterator[Correction]:
+def _of_groups(carried: LogState, reported: LogState, moved: set[str]) -> Iterator[Correction]:
     """`moved`: groups whose committed offsets differ."""
     known = carried.groups.keys() | reported.groups.keys()
     others = {g for g in known if not _is_same(carried.groups.get(g), reported.groups.get(g))}
@@ -150,11 +148,11 @@ def _of_groups(carried: ShardState, reported: ShardState, moved: set[str]) -> It
         yield Correction("group", group_id, None) if is_gone else Correction(*group_row(group_id, group, its_offsets))
 
 
-def _of_producers(carried: OffsetState, reported: OffsetState, moved: set[int]) -> Iterator[Correction]:
+def _of_producers(carried: LogState, reported: LogState, moved: set[int]) -> Iterator[Correction]:
     """`moved`: producers whose pending offsets differ."""
-    were, are = open_transactions(carried), open_transactions(reported)
+    were, are = ({producer: of for _, producer, of in open_transactions(each)} for each in (carried, reported))
     others = {producer for producer in were.keys() | are.keys() if were.get(producer) != are.get(producer)}
-    pending = _by_owner(reported.offsets, "producer_id", moved | others)
+    pending = _by_owner(reported.offsets.offsets, "producer_id", moved | others)
     for producer in sorted(moved | others):
         if producer in are or producer in pending:
             yield Correction(*producer_row(producer, are.get(producer), pending.get(producer, ())))
@@ -162,12 +160,12 @@ def _of_producers(carried: OffsetState, reported: OffsetState, moved: set[int]) 
             yield Correction("producer", None, orjson.dumps({"producer_id": producer}).decode())
 
 
-def _of_noted_producers(carried: dict[str, set[int]], reported: dict[str, set[int]]) -> Iterator[Correction]:
-    for group_id in sorted(carried.keys() | reported.keys()):
-        if group_id not in reported:
-            yield Correction("noted", group_id, None)
-        elif carried.get(group_id) != reported[group_id]:
-            yield Correction(*noted_row(group_id, reported[group_id]))
+def _of_noted_producers(carried: dict[GroupKey, set[int]], reported: dict[GroupKey, set[int]]) -> Iterator[Correction]:
+    for key in sorted(carried.keys() | reported.keys()):
+        if key not in reported:
+            yield Correction("noted", key[1], None)
+        elif carried.get(key) != reported[key]:
+            yield Correction(*noted_row(key[1], reported[key]))
 
 
 def _by_owner(offsets: pa.Table, column: str, owners: Collection[Any]) -> dict[Any, list[tuple[Any, ...]]]:
@@ -238,115 +236,66 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
     return found
 
 
-@dataclass(eq=False)
-class CorrectedPiece:
-    """A replay up to `log_offset`, whose state is then corrected. `changes` and `state` as in ShardReplay.
+def corrected_changes(
+    replay: ShardReplay, log_offset: int, find: Callable[[LogState], Sequence[Correction]], history_from: int = 0
+) -> Generator[Output, None, LogState]:
+    """The changes of a replay up to `log_offset`, whose state is then corrected: returns that state.
 
     find          state -> the corrections to make in it
-    is_corrected  whether there were any; set once all changes have been taken
+    history_from  versions before this log offset are left out, because history has them already
     """
+    last: list[Output] = []
 
-    replay: ShardReplay
-    log_offset: int
-    find: Callable[[ShardState], Iterable[Correction]]
-    is_corrected: bool = False
+    def new(rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+        return rows.filter(pc.greater_equal(rows.column("log_offset"), history_from))
 
-    @property
-    def state(self) -> ShardState:
-        return self._state
-
-    def changes(self) -> Iterator[Output]:
-        """(table, rows); the versions of corrected groups come last."""
-        night = self.replay.night
-        last: list[Output] = []
-        for name, rows in self.replay.changes():
-            if name in VERSIONS:
-                is_last = pc.equal(rows.column("log_offset"), self.log_offset - 1)
-                last.append((name, rows.filter(is_last)))
-                rows = rows.filter(pc.invert(is_last))
-            yield name, rows
-        state = self.replay.state
-        found = list(self.find(state))
-        self.is_corrected = bool(found)
-        self._state = corrected(state, found, night.release) if found else state
-        place = Place(self.replay.offsets_partition, self.log_offset - 1, None)
-        right = list[GroupRow | MemberRow]()
-        for version in versions(found, state, self._state, place):
-            # MemberVersions become removals: a corrected group has plain rows for the others.
-            right += version.removed() if isinstance(version, MemberVersions) else [version]
-        replaced = {(version.group_id, getattr(version, "member_id", None)) for version in right}
-        for name, rows in last:
-            stays = [(row["group_id"], row.get("member_id")) not in replaced for row in rows.to_pylist()]
-            yield name, rows.filter(pa.array(stays, pa.bool_()))
-        for name, kind in VERSIONS.items():
-            of_kind = [version for version in right if isinstance(version, kind)]
-            yield name, table_batch(name, kind._fields, of_kind, audit_id=night.audit_id)
+    for name, rows in replay.changes():
+        if name in VERSIONS:
+            is_last = pc.equal(rows.column("log_offset"), log_offset - 1)
+            last.append((name, rows.filter(is_last)))
+            rows = new(rows.filter(pc.invert(is_last)))
+        yield name, rows
+    state, release = replay.state, replay.night.release
+    found = find(state)
+    now = corrected(state, found, release) if found else state
+    place = Place(int(replay.log.partitions[0]), log_offset - 1, None)
+    right = list[GroupRow | MemberRow]()
+    for version in versions(found, state, now, place):
+        # MemberVersions become removals: a corrected group has plain rows for the others.
+        right += version.removed() if isinstance(version, MemberVersions) else [version]
+    replaced = {(version.group_id, getattr(version, "member_id", None)) for version in right}
+    for name, rows in last:
+        stays = [(row["group_id"], row.get("member_id")) not in replaced for row in rows.to_pylist()]
+        yield name, new(rows.filter(pa.array(stays, pa.bool_())))
+    for name, kind in VERSIONS.items():
+        of_kind = [version for version in right if isinstance(version, kind)]
+        yield name, new(table_batch(name, kind._fields, of_kind, audit_id=replay.night.audit_id))
+    return now
 
 
 @dataclass(eq=False)
-class HistoryReplay:
-    """The replay of an offsets partition, in pieces that end where corrections are. `changes`, `current`, `state`,
-    `failures` and `unreadable` as in ShardReplay.
+class HistoryReplay(ShardReplay):
+    """The replay of a log, in pieces that end where corrections are: only a log of one partition has any.
 
     history_from  versions before this log offset are left out, because history has them already
     """
 
-    offsets_partition: int
-    night: Night
-    saved: ShardState
-    history: ShardHistory
     corrections: Sequence[CorrectedAt] = ()
-    ranges: Sequence[SlotRange] = ALL_SLOTS
     history_from: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    _unreadable: list[pa.Table] = field(default_factory=list)
-
-    @property
-    def state(self) -> ShardState:
-        return self._last.state
-
-    @property
-    def unreadable(self) -> pa.Table:
-        return pa.concat_tables(self._unreadable)
-
-    @property
-    def mixed(self) -> Sequence[Mixed]:
-        """As in ShardReplay, for the history after the last correction."""
-        return self._last.mixed
-
-    def outputs(self) -> Iterator[Output]:
-        """(table, rows): changes, then the current tables."""
-        yield from self.changes()
-        yield from self.current()
 
     def changes(self) -> Iterator[Output]:
         """(table, rows) of versions, events, markers and records at which a load would fail."""
-        state, start = self.saved, None
+        whole, start, pieces = self.history, None, list[ShardReplay]()
         for each in self.corrections:
-            replay, found = self._piece(state, start, each.log_offset), each.corrections
-            piece = CorrectedPiece(replay, each.log_offset, lambda _, found=found: found)  # type: ignore[misc]
-            for name, rows in piece.changes():
-                is_new = name not in VERSIONS or pc.greater_equal(rows.column("log_offset"), self.history_from)
-                yield name, rows if is_new is True else rows.filter(is_new)
-            self.failures += replay.failures
-            self._unreadable.append(replay.unreadable)
-            state, start = piece.state, each.log_offset
-        self._last = self._piece(state, start, None)
-        yield from self._last.changes()
-        self.failures += self._last.failures
-        self._unreadable.append(self._last.unreadable)
-
-    def current(self) -> Iterator[Output]:
-        """(table, rows) of the current tables, once all changes have been taken."""
-        return self._last.current()
-
-    def deciding(self) -> Iterator[Output]:
-        """As in ShardReplay."""
-        return self._last.deciding()
-
-    def _piece(self, state: ShardState, start: int | None, end: int | None) -> ShardReplay:
-        history = self.history.between(start, end) if self.corrections else self.history
-        return ShardReplay(self.offsets_partition, self.night, state, history, self.ranges)
+            history = whole.between(start, each.log_offset)
+            pieces.append(ShardReplay(self.night, self.saved, history, self.ranges))
+            find = lambda _, found=each.corrections: found  # noqa: E731
+            self.saved = yield from corrected_changes(pieces[-1], each.log_offset, find, self.history_from)
+            start = each.log_offset
+            self.history = whole.between(start, None)
+        yield from super().changes()
+        self.failures = [failure for piece in (*pieces, self) for failure in piece.failures]
+        self.unreadable = pa.concat_tables(piece.unreadable for piece in (*pieces, self))
 
 
 # R6: an offsets partition whose log was read again from its start corrects the state carried from audit to audit.
@@ -355,51 +304,35 @@ class HistoryReplay:
 # they ended. The log, read from its start, is right.
 
 
-class CorrectedReplay:
-    """A replay, corrected by a replay of the log read again. `outputs` and `state` as in ShardReplay."""
+@dataclass(eq=False, kw_only=True)
+class CorrectedReplay(ShardReplay):
+    """A replay, corrected by a replay of the log read again, `again`, which ends at `end_offset`."""
 
-    def __init__(
-        self,
-        offsets_partition: int,
-        night: Night,
-        state: ShardState,
-        new: ShardHistory,
-        again: ShardHistory,
-        end_offset: int,
-        ranges: Sequence[SlotRange],
-    ) -> None:
-        self.offsets_partition, self.night = offsets_partition, night
-        self._end_offset, self._ranges = end_offset, ranges
-        self._found: list[Correction] = []
-        self._read = ShardReplay(offsets_partition, night, ShardState(), new.after(again), ranges)
-        carried = ShardReplay(offsets_partition, night, state, new, ranges)
-        self._carried = CorrectedPiece(carried, end_offset, self._find)
-
-    @property
-    def state(self) -> ShardState:
-        return self._carried.state
-
-    @property
-    def mixed(self) -> Sequence[Mixed]:
-        """As in ShardReplay, for the new history."""
-        return self._carried.replay.mixed
+    again: ShardHistory
+    end_offset: int
 
     def outputs(self) -> Iterator[Output]:
         """(table, rows); rows of `checkpoints` are the corrections."""
-        yield from self._carried.changes()
-        if self._found:
-            made, entries = made_by(self.night.audit_id, REREAD, self.night.release_version), plain_entries(self._found)
-            yield CHECKPOINTS, checkpoint_rows(entries, self.offsets_partition, self._end_offset, made)
-        if not self._carried.is_corrected:
-            yield from self._carried.replay.current()
-            return
-        # The current tables come from the state alone.
-        empty = ShardHistory.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
-        nothing = ShardReplay(self.offsets_partition, self.night, self.state, empty, self._ranges)
-        yield from nothing.outputs()
+        found = list[Correction]()
 
-    def _find(self, carried: ShardState) -> list[Correction]:
-        for _ in self._read.changes():
-            pass
-        self._found = list(corrections(carried, self._read.state))
-        return self._found
+        def find(carried: LogState) -> list[Correction]:
+            read = ShardReplay(self.night, LogState(), self.history.after(self.again), self.ranges)
+            for _ in read.changes():
+                pass
+            found.extend(corrections(carried, read.state))
+            return found
+
+        state = yield from corrected_changes(self, self.end_offset, find)
+        if not found:
+            yield from self.current()
+            return
+        made, (number,) = made_by(self.night.audit_id, REREAD, self.night.release_version), self.log.partitions
+        entries = plain_entries([(number, each) for each in found])
+        yield CHECKPOINTS, checkpoint_rows(entries, {number: self.end_offset}, made)
+        # The current tables come from the state alone.
+        mixed = self._replayed.mixed
+        self.saved, self._shards = state, []
+        commits, *others = (no_rows(arrow_schema(name)) for name in LOG_TABLES)
+        self.history = ShardHistory.of(self.log, lambda _: commits, *others)
+        yield from super().outputs()
+        self._offsets = replace(self._replayed, mixed=mixed)

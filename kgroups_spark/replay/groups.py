@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
-from kgroups_spark.coordinator.events import GroupEvents, RecordPlace, RemovedCommit, RemovedValue
+from kgroups_spark.coordinator.events import RecordPlace, RemovedCommit, RemovedValue
 from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import ReplayFailure
@@ -22,6 +22,8 @@ from kgroups_spark.coordinator.versions import Group, member_count
 from kgroups_spark.offsets.columns import (
     I64,
     NEVER,
+    GroupKey,
+    JoinedLog,
     Markers,
     SlotRange,
     codes,
@@ -61,28 +63,26 @@ def facts_of(group: Group | None) -> GroupFacts:
 
 
 class GroupTimes:
-    """The facts of a partition's groups by log offset: after which record they changed.
+    """The facts of a log's groups by log offset: after which record they changed. g is a GroupKey.
 
-    GroupTimes({"g": stable}); changed("g", 12, empty); changed("g", 15, None)
-        at(["g", "g", "h"], [11, 14, 20])  ->  stable, empty, NO_GROUP
-        quiet(["g"])                       ->  group [0], since [12], until [15]
+    GroupTimes(); changed(g, -1, stable); changed(g, 12, empty); changed(g, 15, None)
+        at([g, g, h], [11, 14, 20])  ->  stable, empty, NO_GROUP
+        quiet([g])                   ->  group [0], since [12], until [15]
     """
 
-    def __init__(self, saved: Mapping[str, Group]) -> None:
-        self._numbers: dict[str, int] = {}
+    def __init__(self) -> None:
+        self._numbers: dict[GroupKey, int] = {}
         self._group: list[int] = []
         self._since: list[int] = []
         self._facts: list[GroupFacts] = []
-        self._newest: dict[str, GroupFacts] = {}
-        for group_id, group in saved.items():
-            self.changed(group_id, -1, group)
+        self._newest: dict[GroupKey, GroupFacts] = {}
 
-    def changed(self, group_id: str, log_offset: int, group: Group | None) -> None:
+    def changed(self, key: GroupKey, log_offset: int, group: Group | None) -> None:
         """Notes the group after the record at `log_offset`; None: it does not exist. Log offsets must ascend."""
         facts = facts_of(group)
-        if self._newest.get(group_id, NO_GROUP) != facts:
-            self._newest[group_id] = facts
-            self._group.append(self._numbers.setdefault(group_id, len(self._numbers)))
+        if self._newest.get(key, NO_GROUP) != facts:
+            self._newest[key] = facts
+            self._group.append(self._numbers.setdefault(key, len(self._numbers)))
             self._since.append(log_offset)
             self._facts.append(facts)
 
@@ -91,16 +91,16 @@ class GroupTimes:
         """Whether any group was ever emptied."""
         return any(facts.is_emptied for facts in self._facts)
 
-    def at(self, group_ids: Sequence[str], log_offset: I64) -> list[GroupFacts]:
+    def at(self, keys: Iterable[GroupKey], log_offset: I64) -> list[GroupFacts]:
         """The facts of each group after the record at its log offset; NO_GROUP if there is no group."""
-        group = np.array([self._numbers.get(name, len(self._numbers)) for name in group_ids], np.int64)
+        group = np.array([self._numbers.get(key, len(self._numbers)) for key in keys], np.int64)
         own, since, order = self._rows()
         found = latest_at(own, since, group, log_offset).tolist()
         return [NO_GROUP if row < 0 else self._facts[order[row]] for row in found]
 
-    def quiet(self, groups: Sequence[str]) -> Quiet:
+    def quiet(self, groups: Sequence[GroupKey]) -> Quiet:
         """The spans of log offsets in which each group was emptied; groups are numbered by their place in the list."""
-        asked = {self._numbers[name]: number for number, name in enumerate(groups) if name in self._numbers}
+        asked = {self._numbers[key]: number for number, key in enumerate(groups) if key in self._numbers}
         own, since, order = self._rows()
         until = np.full(len(own), NEVER)
         if len(own):
@@ -122,22 +122,23 @@ class GroupTimes:
 
 
 class HeldByColumns:
-    """Whether groups hold offsets at the log offset last given to `at`. `holdings`: rows of HOLDINGS, sorted by group
-    and log offset."""
+    """Whether groups hold offsets at the log offset last given to `at`, in its partition. `holdings`: rows of HOLDINGS,
+    sorted by group and log offset."""
 
-    def __init__(self, holdings: pa.Table) -> None:
-        holdings = holdings.unify_dictionaries()
-        self._since = numbers(holdings["since"]).tolist()
+    def __init__(self, holdings: pa.Table, log: JoinedLog) -> None:
+        holdings, since = holdings.unify_dictionaries(), numbers(holdings["since"])
+        self._since, number = since.tolist(), log.number_at(since)
         self._committed, self._pending = (flags(holdings[name]).tolist() for name in ("has_committed", "has_pending"))
-        starts = np.flatnonzero(starts_of(codes(holdings, "group_id"))).tolist()
+        starts = np.flatnonzero(starts_of(number, codes(holdings, "group_id"))).tolist()
         names = holdings.column("group_id").take(pa.array(starts, pa.int64())).to_pylist()
         ends = [*starts[1:], len(holdings)]
-        self._rows = dict(zip(names, zip(starts, ends, strict=False), strict=True))
-        self._place = -1
+        keys = zip(number[starts].tolist(), names, strict=True)
+        self._rows = dict(zip(keys, zip(starts, ends, strict=False), strict=True))
+        self._place = (-1, -1)
 
-    def at(self, log_offset: int) -> None:
-        """Moves to the state after the record at `log_offset`."""
-        self._place = log_offset
+    def at(self, log_offset: int, number: int) -> None:
+        """Moves to the state after the record at `log_offset`, in the partition of that number."""
+        self._place = log_offset, number
 
     def has_committed(self, group_id: str) -> bool:
         row = self._row(group_id)
@@ -148,8 +149,9 @@ class HeldByColumns:
         return row is not None and self._pending[row]
 
     def _row(self, group_id: str) -> int | None:
-        start, end = self._rows.get(group_id, (0, 0))
-        row = bisect_right(self._since, self._place, start, end) - 1
+        log_offset, number = self._place
+        start, end = self._rows.get((number, group_id), (0, 0))
+        row = bisect_right(self._since, log_offset, start, end) - 1
         return row if row >= start and end else None
 
 
@@ -241,7 +243,7 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
         yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
 
 
-# The log of an offsets partition after its saved state: rows of the four tables that hold the log.
+# A log after its saved state: rows of the four tables that hold it.
 
 
 # The number of group records that become objects together.
@@ -260,41 +262,30 @@ class PlacedRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShardHistory:
-    """Rows of one offsets partition. Group records and markers are sorted by log offset.
+    """Rows of a log, with its log offsets. Group records and markers are sorted by log offset.
 
     commits  a range of slots -> its rows of `offset_commits`
     """
 
+    log: JoinedLog
     commits: Callable[[SlotRange], pa.Table]
     group_records: pa.Table
     markers: pa.Table
     quarantine: pa.Table
 
     @classmethod
-    def of(
-        cls,
-        commits: Callable[[SlotRange], pa.Table],
-        group_records: pa.Table,
-        markers: pa.Table,
-        quarantine: pa.Table,
-    ) -> ShardHistory:
-        """The history of rows in any order."""
-        return cls(commits, sorted_by(group_records, "log_offset"), sorted_by(markers, "log_offset"), quarantine)
-
-    @classmethod
-    def of_tables(
-        cls, commits: pa.Table, group_records: pa.Table, markers: pa.Table, quarantine: pa.Table
-    ) -> ShardHistory:
-        """The rows of the four tables, all in memory."""
-        return cls.of(lambda slots: slots.of(commits), group_records, markers, quarantine)
+    def of(cls, log: JoinedLog, commits: Callable[[SlotRange], pa.Table], *others: pa.Table) -> ShardHistory:
+        """The history of rows in any order, with the log offsets of their partitions."""
+        group_records, markers, quarantine = (sorted_by(log.joined(rows), "log_offset") for rows in others)
+        return cls(log, lambda slots: log.joined(commits(slots)), group_records, markers, quarantine)
 
     def offsets(self) -> OffsetHistory:
         """The part that a replay of offsets needs."""
         return OffsetHistory(
             self.commits,
-            markers_of(self.markers),
+            markers_of(self.markers, self.log),
             other_records(self.group_records, self.quarantine),
-            group_ends(self.group_records),
+            group_ends(self.group_records, self.log),
         )
 
     def records(self, snapshots: GroupSnapshots) -> Iterator[PlacedRecord]:
@@ -315,69 +306,78 @@ class ShardHistory:
             rows = rows if start is None else rows.filter(pc.greater_equal(offsets, start))
             return rows if end is None else rows.filter(pc.less(rows.column("log_offset"), end))
 
-        return ShardHistory(
-            lambda slots: some(self.commits(slots)),
-            some(self.group_records),
-            some(self.markers),
-            some(self.quarantine),
-        )
+        others = map(some, (self.group_records, self.markers, self.quarantine))
+        return ShardHistory(self.log, lambda slots: some(self.commits(slots)), *others)
 
     def after(self, earlier: ShardHistory) -> ShardHistory:
-        """The rows of both."""
+        """The rows of both, of one partition."""
+        one, other = ((each.group_records, each.markers, each.quarantine) for each in (earlier, self))
+        others = map(pa.concat_tables, zip(one, other, strict=True))
         return ShardHistory.of(
-            lambda slots: pa.concat_tables([earlier.commits(slots), self.commits(slots)]),
-            pa.concat_tables([earlier.group_records, self.group_records]),
-            pa.concat_tables([earlier.markers, self.markers]),
-            pa.concat_tables([earlier.quarantine, self.quarantine]),
+            self.log, lambda slots: pa.concat_tables([earlier.commits(slots), self.commits(slots)]), *others
         )
 
 
 @dataclass(eq=False)
 class GroupReplay:
     """A replay into groups that were loaded from their saved state. `failures`: records at which a coordinator's load
-    would have failed, with the reason."""
+    would have failed, with the reason. `shards`: the groups of each partition of the log; they record events."""
 
-    groups: Groups
-    events: GroupEvents
+    log: JoinedLog
+    shards: Sequence[Groups]
     held: HeldByColumns
-    times: GroupTimes
+    times: GroupTimes = field(default_factory=GroupTimes)
     failures: list[tuple[PlacedRecord, str]] = field(default_factory=list)
 
     def run(self, records: Iterable[PlacedRecord], steps: Iterable[OffsetStep]) -> Iterator[None]:
         """Replays both in log order; yields after each of them. A record that fails goes to `failures`."""
+        for number, groups in enumerate(self.shards):
+            for group_id, group in groups.groups.items():
+                self.times.changed((number, group_id), int(self.log.starts[number]) - 1, group)
+        self._enter(0)
         for step in heapq.merge(records, steps, key=itemgetter(0)):
-            self.held.at(step.log_offset)
+            if step.log_offset >= self._end:
+                self._events.close()
+                self._enter(bisect_right(self.log.starts, step.log_offset) - 1)
+            self.held.at(step.log_offset, self._number)
             if isinstance(step, PlacedRecord):
                 self._record(step)
             elif isinstance(step, ValueStep):
-                self.groups.keep_group(*step)
+                self._groups.keep_group(step.log_offset - self._start, *step[1:])
                 self._changed(step.group_id, step.log_offset)
             elif isinstance(step, TombstoneStep):
                 self._tombstone(step)
             else:
-                place = RecordPlace(step.log_offset, step.log_timestamp)
-                self.groups.remove_simple_groups(step.group_ids, place, by_marker=True)
+                place = RecordPlace(step.log_offset - self._start, step.log_timestamp)
+                self._groups.remove_simple_groups(step.group_ids, place, by_marker=True)
                 for group_id in step.group_ids:
                     self._changed(group_id, step.log_offset)
             yield
-        self.events.close()
+        self._events.close()
+
+    def _enter(self, number: int) -> None:
+        """The next steps are of the partition of this number."""
+        self._number, self._groups = number, self.shards[number]
+        self._start, self._end = (int(at) for at in np.append(self.log.starts, NEVER)[number : number + 2])
+        assert self._groups.events is not None
+        self._events = self._groups.events
 
     def _record(self, placed: PlacedRecord) -> None:
-        record = placed.record
+        record, log_offset = placed.record, placed.log_offset - self._start
         names = (record.group_id, record.member_id, record.regular_expression)
         value = (record.value, record.value_version, placed.batch_offset)
         try:
-            self.groups.replay_group_record(placed.log_offset, placed.log_timestamp, record.record_type, *names, *value)
+            self._groups.replay_group_record(log_offset, placed.log_timestamp, record.record_type, *names, *value)
         except ReplayFailure as failure:
             self.failures.append((placed, str(failure)))
         self._changed(record.group_id, placed.log_offset)
 
     def _tombstone(self, step: TombstoneStep) -> None:
-        place = RecordPlace(step.log_offset, step.log_timestamp, step.batch_offset)
-        self.events.tombstone(place, step.removed)
+        place = RecordPlace(step.log_offset - self._start, step.log_timestamp, step.batch_offset)
+        self._events.tombstone(place, step.removed)
         if step.takes_last:
-            self.groups.remove_simple_groups([step.group_id], place)
+            self._groups.remove_simple_groups([step.group_id], place)
             self._changed(step.group_id, step.log_offset)
 
     def _changed(self, group_id: str, log_offset: int) -> None:
-        self.times.changed(group_id, log_offset, self.groups.groups.get(group_id))
+        self.times.changed((self._number, group_id), log_offset, self._groups.groups.get(group_id))

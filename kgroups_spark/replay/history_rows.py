@@ -24,7 +24,17 @@ from kgroups_spark.messages.coordinator_records import (
 )
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, OffsetKeys, classify
 from kgroups_spark.messages.schema import uuid_text
-from kgroups_spark.offsets.columns import ABORT, COMMIT, I64, LARGEST_KEY, NEITHER, Markers, milliseconds, next_marker
+from kgroups_spark.offsets.columns import (
+    ABORT,
+    ALONE,
+    COMMIT,
+    I64,
+    LARGEST_KEY,
+    NEITHER,
+    Markers,
+    milliseconds,
+    next_marker,
+)
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
@@ -255,7 +265,7 @@ def ends(markers: list[Marker]) -> Markers:
     """The markers that commit or abort, as arrays."""
     facts = [(each.log_offset, each.log_timestamp, each.producer_id, each.outcome) for each in markers]
     columns = np.array(facts, np.int64).reshape(-1, 4)
-    return Markers(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3]).ends()
+    return Markers(ALONE, *columns.T).ends()
 
 
 # Rows of `group_records`, `transaction_markers` and `quarantine` from one chunk of records.
@@ -342,10 +352,7 @@ class HistoryRows:
         rows = [
             (
                 *self._place(row),
-                record.record_type,
-                record.record_name,
-                record.group_id,
-                record.value_version,
+                *(getattr(record, name) for name in MISREAD_COLUMNS[2:6]),
                 self._producer_id(row),
                 misread_detail(record.record_name, record.layout, release),
             )
@@ -444,12 +451,8 @@ def decoded_again(
         batches = CommitBatches(audit_id, offsets_partition)
         for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
             yield "offset_commits", with_columns(lot, producer_epoch=pa.nulls(lot.num_rows, pa.int16()))
-        others = GroupRecordDecoder().decode_rows(records, other_rows)
-        decoded = [
-            (row, what)
-            for row, what in zip(other_rows.tolist(), others, strict=True)
-            if isinstance(what, CoordinatorRecord)
-        ]
+        others = zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
+        decoded = [(row, what) for row, what in others if isinstance(what, CoordinatorRecord)]
         if decoded:
             yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)
         traffic.add_chunk(records, commits, commit_decoder.keys, decoded)
@@ -460,15 +463,9 @@ def decoded_again(
 
 def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
     """The records as if each had its own batch."""
-    key_start, key_length, value_start, value_length = (np.zeros(len(rows), np.int64) for _ in range(4))
-    data = bytearray()
-    for at, row in enumerate(rows):
-        for start, length, content in (
-            (key_start, key_length, row["raw_key"]),
-            (value_start, value_length, row["raw_value"]),
-        ):
-            start[at], length[at] = len(data), -1 if content is None else len(content)
-            data += content or b""
+    contents = [row[name] for row in rows for name in ("raw_key", "raw_value")]
+    length = np.array([-1 if content is None else len(content) for content in contents], np.int64)
+    start = np.cumsum(np.maximum(length, 0)) - np.maximum(length, 0)
     offset = np.array([row["log_offset"] for row in rows], np.int64)
     timestamp = np.array(
         [-1 if row["log_timestamp"] is None else to_epoch_ms(row["log_timestamp"]) for row in rows], np.int64
@@ -491,15 +488,12 @@ def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
         size=zeros,
     )
     return RecordColumns(
-        np.frombuffer(bytes(data) + bytes(PADDING), np.uint8),
+        np.frombuffer(b"".join(content or b"" for content in contents) + bytes(PADDING), np.uint8),
         batches,
         np.arange(len(rows), dtype=np.int32),
         offset,
         timestamp,
-        key_start,
-        key_length,
-        value_start,
-        value_length,
+        *(start[::2], length[::2], start[1::2], length[1::2]),
     )
 
 

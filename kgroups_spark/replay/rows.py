@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,8 +21,9 @@ from kgroups_spark.coordinator.versions import MemberName, MemberVersions
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED
 from kgroups_spark.messages.user_data import user_data_json
-from kgroups_spark.offsets.columns import NEITHER, TEXT, Markers, starts_of
+from kgroups_spark.offsets.columns import NEITHER, TEXT, GroupKey, JoinedLog, Markers, starts_of
 from kgroups_spark.offsets.effects import MOVES
+from kgroups_spark.offsets.expiry import NOWHERE, are_among, rows_among
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.state import Transactions
 from kgroups_spark.records.columns import list_offsets
@@ -65,22 +66,24 @@ def member_version_batches(
 
 
 def member_batches(
-    groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
+    groups: Iterable[tuple[int, ClassicGroup]], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.Table]:
-    """Rows of `group_members`, one table for each block. A topic id is null if `topics` lacks the topic."""
-    by_block: dict[SnapshotBlock, list[ClassicGroup]] = {}
-    for group in groups:
-        by_block.setdefault(_members(group).block, []).append(group)
+    """Rows of `group_members` of groups and their offsets partitions, one table for each block. A topic id is null if
+    `topics` lacks the topic."""
+    by_block: dict[SnapshotBlock, list[tuple[int, ClassicGroup]]] = {}
+    for each in groups:
+        by_block.setdefault(_members(each[1]).block, []).append(each)
     for block, of_block in by_block.items():
-        rows, of = _rows((_members(group), list(group.member_numbers.values())) for group in of_block)
+        rows, of = _rows((_members(group), list(group.member_numbers.values())) for _, group in of_block)
         taken = _taken(block.members, rows)
         columns = {
-            "group_id": pa.array([group.group_id for group in of_block], pa.string()).take(pa.array(of)),
-            "log_offset": pa.array([group.log_offset for group in of_block], pa.int64()).take(pa.array(of)),
+            "offsets_partition": pa.array([number for number, _ in of_block], pa.int32()).take(pa.array(of)),
+            "group_id": pa.array([group.group_id for _, group in of_block], pa.string()).take(pa.array(of)),
+            "log_offset": pa.array([group.log_offset for _, group in of_block], pa.int64()).take(pa.array(of)),
             "user_data": _user_data(taken.column("user_data")),
             **_columns(taken, release),
         }
-        protocols = pa.array([(group.value or {}).get("protocol") for group in of_block], pa.string()).take(
+        protocols = pa.array([(group.value or {}).get("protocol") for _, group in of_block], pa.string()).take(
             pa.array(of)
         )
         columns["user_data_json"] = _as_json(protocols, columns["user_data"])
@@ -174,31 +177,36 @@ def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
 
 # Rows of the lake's tables from a replay of offsets, with the columns of tables/definitions.py.
 #
-# `audit_id` and `offsets_partition` are the same in all rows. A time outside TIMESTAMP's range becomes the nearest one.
+# `audit_id` is the same in all rows. A time outside TIMESTAMP's range becomes the nearest one.
 
 
-def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
+def committed_rows(replayed: ReplayedOffsets, groups: Sequence[GroupKey], **constants: Any) -> pa.Table:
     """Rows of `committed_offsets`, by slot. `groups`: the existing ones; offsets of other groups are orphans."""
-    rows = where(replayed.state.offsets, ~replayed.is_pending)
-    is_known = pc.is_in(rows.column("group_id").cast(pa.string()), pa.array(list(groups), pa.string()))
-    return table_of("committed_offsets", by_name(rows) | {"is_orphan": pc.invert(is_known)}, len(rows), **constants)
+    columns = replayed.log.parted(where(replayed.state.offsets, ~replayed.is_pending))
+    names = pa.array([name for _, name in groups], pa.string())
+    partitions = pa.array(replayed.log.partitions[[number for number, _ in groups]], pa.int32())
+    is_known = are_among([columns["offsets_partition"], columns["group_id"].cast(pa.string())], [partitions, names])
+    rows = len(columns["group_id"])
+    return table_of("committed_offsets", columns | {"is_orphan": pa.array(~is_known)}, rows, **constants)
 
 
 def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     """Rows of `pending_offsets`, by slot and producer. transactional_id is null: the offsets log does not name it."""
-    rows = where(replayed.state.offsets, replayed.is_pending)
-    open_ = replayed.state.transactions
-    at = pc.index_in(rows.column("producer_id"), open_.column("producer_id").combine_chunks())
-    of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(at)
-    columns = by_name(rows) | by_name(of_transaction)
-    return table_of("pending_offsets", columns, len(rows), transactional_id=None, **constants)
+    columns = replayed.log.parted(where(replayed.state.offsets, replayed.is_pending))
+    open_ = pa.table(replayed.log.parted(replayed.state.transactions, by="transaction_start_offset"))
+    key = ("offsets_partition", "producer_id")
+    at = rows_among([columns[name] for name in key], [open_[name] for name in key])
+    of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(pa.array(at, mask=at == NOWHERE))
+    columns |= by_name(of_transaction)
+    return table_of("pending_offsets", columns, len(at), transactional_id=None, **constants)
 
 
 def open_transaction_rows(replayed: ReplayedOffsets, as_of_ms: int | None = None, **constants: Any) -> pa.Table:
     """Rows of `open_transactions`; is_hanging by age alone as of `as_of_ms`, null without it."""
     rows = replayed.state.transactions
     latest_ms = pa.scalar(None if as_of_ms is None else as_of_ms - MAX_TRANSACTION_TIMEOUT_MS, pa.int64())
-    columns = by_name(rows) | {"is_hanging": pc.less(rows.column("open_since").cast(pa.int64()), latest_ms)}
+    columns = replayed.log.parted(rows, by="transaction_start_offset")
+    columns["is_hanging"] = pc.less(rows.column("open_since").cast(pa.int64()), latest_ms)
     return table_of("open_transactions", columns, len(rows), transactional_id=None, **constants)
 
 
@@ -210,11 +218,12 @@ def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     names = [CONSUMER_OFFSETS[each].name for each in record_type]
     more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
     fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True, "is_transactional": None}
-    return table_of("quarantine", by_name(rows) | more, len(rows), **(constants | fixed))
+    return table_of("quarantine", replayed.log.parted(rows) | more, len(rows), **(constants | fixed))
 
 
 def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
     """transaction_start_offset, offset_count and group_ids of `transaction_markers`, a row for each marker."""
+    start = markers.log.starts[markers.log.number_at(markers.log_offset)]
     at = pc.index_in(pa.array(markers.log_offset), pa.array(transactions.end))
     count = pc.fill_null(pa.array(transactions.offset_count).take(at), 0).cast(pa.int32())
     nothing = pa.array([[]], pa.list_(pa.string()))
@@ -222,7 +231,7 @@ def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
     groups = pa.concat_arrays([transactions.groups(), nothing]).take(pc.fill_null(at, len(transactions)))
     return pa.table(
         {
-            "transaction_start_offset": pa.array(transactions.start_offset).take(at),
+            "transaction_start_offset": pc.subtract(pa.array(transactions.start_offset).take(at), pa.array(start)),
             "offset_count": pc.if_else(is_neither, pa.scalar(None, pa.int32()), count),
             "group_ids": groups.take(pa.array(np.arange(len(groups)), mask=markers.outcome == NEITHER)),
         }
@@ -238,17 +247,20 @@ WITHOUT_CAUSE = ("topic_recreated", "offset_unset")
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
 
 
-def event_batches(events: Sequence[GroupEvent | MemberEvents], **constants: Any) -> Iterator[pa.RecordBatch | pa.Table]:
-    """The events as rows, in no order."""
-    single = [event for event in events if isinstance(event, GroupEvent)]
+def event_batches(
+    events: Sequence[tuple[int, GroupEvent | MemberEvents]], **constants: Any
+) -> Iterator[pa.RecordBatch | pa.Table]:
+    """The events and their offsets partitions as rows, in no order."""
+    single = [(number, *event) for number, event in events if isinstance(event, GroupEvent)]
     if single:
-        yield table_batch("group_events", GroupEvent._fields, single, **constants)
-    of_members = [event for event in events if isinstance(event, MemberEvents)]
+        yield table_batch("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
+    of_members = [(number, event) for number, event in events if isinstance(event, MemberEvents)]
     if of_members:
         yield _member_rows(of_members, constants)
 
 
-def _member_rows(events: list[MemberEvents], constants: dict[str, Any]) -> pa.Table:
+def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, Any]) -> pa.Table:
+    partitions, events = zip(*reported, strict=True)
     counts = np.array([len(event.members) for event in events])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
@@ -258,25 +270,28 @@ def _member_rows(events: list[MemberEvents], constants: dict[str, Any]) -> pa.Ta
     for name in _OF_ALL:
         values = column([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
         columns[name] = values.take(pa.array(of))
+    columns["offsets_partition"] = pa.array(partitions, pa.int32()).take(pa.array(of))
     return table_of("group_events", columns, rows, **constants)
 
 
 _ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
 
 
-def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, **constants: Any) -> pa.Table:
-    """Moves (MOVES, in any order) and events of groups at values and markers, as rows of `group_events`. They are
-    numbered from 0 at each log offset: by group, topic and partition, a group before its offsets.
+def move_event_rows(
+    moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, log: JoinedLog, **constants: Any
+) -> pa.Table:
+    """Moves (MOVES, in any order) and events of groups at values and markers of a log, as rows of `group_events`. They
+    are numbered from 0 at each log offset: by group, topic and partition, a group before its offsets.
 
     `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
     """
-    rows = pa.concat_tables([_with_facts(moves, times), _of_groups(of_groups)])
+    rows = pa.concat_tables([_with_facts(moves, times, log), _of_groups(of_groups)])
     order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
     rows = rows.take(order)
     starts = np.flatnonzero(starts_of(numbers(rows["log_offset"])))
     first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
     rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
-    return table_of("group_events", by_name(rows), len(rows), **constants)
+    return table_of("group_events", log.parted(rows), len(rows), **constants)
 
 
 def _sort_keys(rows: pa.Table) -> pa.Table:
@@ -308,10 +323,10 @@ _ROWS = pa.schema(
 )
 
 
-def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
-    by_marker = flags(moves["by_marker"])
-    at = numbers(moves["log_offset"]) - by_marker
-    facts = times.at(moves.column("group_id").to_pylist(), at)
+def _with_facts(moves: pa.Table, times: GroupTimes, log: JoinedLog) -> pa.Table:
+    by_marker, at = flags(moves["by_marker"]), numbers(moves["log_offset"])
+    keys = zip(log.number_at(at).tolist(), moves.column("group_id").to_pylist(), strict=True)
+    facts = times.at(keys, at - by_marker)
     # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
     events = moves.column("event")
     is_renamed = pc.equal(events, "topic_recreated").to_numpy()
@@ -336,12 +351,4 @@ def _cause(facts: GroupFacts) -> str:
 
 
 def _of_groups(events: Sequence[GroupEvent]) -> pa.Table:
-    columns = [
-        pa.array([0] * len(events), f.type)
-        if f.name == "rank"
-        else pa.array([getattr(event, f.name) for event in events], pa.string()).dictionary_encode()
-        if f.type == TEXT
-        else pa.array([getattr(event, f.name) for event in events], f.type)
-        for f in _ROWS
-    ]
-    return pa.table(columns, schema=_ROWS)
+    return pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in events], _ROWS)

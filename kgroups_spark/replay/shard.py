@@ -1,13 +1,14 @@
-"""The replay of one offsets partition through its coordinator shard: history in, rows of the tables and new state out.
+"""The replay of a log through its coordinator shards: history in, rows of the tables and new state out.
 
-It has the form of Spark's mapGroupsWithState: a key (the offsets partition), its values in log order, a state that goes
-in and a state that is returned. It is pure: no Spark, no files, no clock.
+The log is an offsets partition, or several small ones that are laid end to end (offsets.columns.JoinedLog). It has the
+form of Spark's mapGroupsWithState: values in log order, a state that goes in and a state that is returned. It is pure:
+no Spark, no files, no clock.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.events import GroupEvent, MemberEvents
 from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, Topics, expiry_rules, release
-from kgroups_spark.coordinator.versions import MemberVersions
-from kgroups_spark.offsets.columns import SlotRange
+from kgroups_spark.coordinator.versions import MemberVersions, Version
+from kgroups_spark.offsets.columns import JoinedLog, SlotRange
 from kgroups_spark.offsets.effects import Mixed
 from kgroups_spark.offsets.expiry import HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.replay import (
@@ -35,9 +37,9 @@ from kgroups_spark.offsets.replay import (
 from kgroups_spark.replay import rows as offset_rows
 from kgroups_spark.replay.groups import GroupReplay, GroupTimes, HeldByColumns, PlacedRecord, ShardHistory, offset_steps
 from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches, move_event_rows
-from kgroups_spark.replay.state import ShardState
+from kgroups_spark.replay.state import LogState, ShardGroups
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import by_name, table_batch, with_columns
+from kgroups_spark.tables.rows import by_name, numbers, table_batch, with_columns
 
 # Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
@@ -88,54 +90,47 @@ class Night:
         return EventRules(expiry, ((0, retention_ms),))
 
 
+@dataclass(eq=False)
 class ShardReplay:
-    """The replay of one offsets partition.
+    """The replay of a log, which `history` names, from its state on.
 
-    replay = ShardReplay(17, night, state, history)
+    replay = ShardReplay(night, saved, history)
     for table, rows in replay.outputs(): ...
     replay.state    the state from which the next replay goes on
 
     Four attributes are set once all changes have been taken: state, failures (group records at which a load fails),
     unreadable (commits of versions that the release does not read, OFFSET_RECORDS) and mixed (groups that the history
-    commits both in transactions and outside them).
+    commits both in transactions and outside them, with their offsets partitions). Log offsets are the log's own.
     """
 
-    def __init__(
-        self,
-        offsets_partition: int,
-        night: Night,
-        state: ShardState,
-        history: ShardHistory,
-        ranges: Sequence[SlotRange] = ALL_SLOTS,
-    ) -> None:
-        self.offsets_partition = offsets_partition
-        self.night = night
-        self.failures: list[Failure] = []
-        self._release = night.release
-        self._saved = state
-        self._history = history
-        self._ranges = ranges
-        self._constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
-        self._offsets: ReplayedOffsets | None = None
-        self._replayed_groups: Groups | None = None
+    night: Night
+    saved: LogState
+    history: ShardHistory
+    ranges: Sequence[SlotRange] = ALL_SLOTS
+    failures: list[Failure] = field(default_factory=list, init=False)
+    unreadable: pa.Table = field(default=None, init=False)
+    _offsets: ReplayedOffsets | None = field(default=None, init=False)
+    _shards: list[Groups] = field(default_factory=list, init=False)
 
     @property
-    def state(self) -> ShardState:
-        offsets, groups = self._replayed
-        return ShardState(offsets.state, groups.groups, groups.removed_groups)
+    def log(self) -> JoinedLog:
+        return self.history.log
 
     @property
-    def unreadable(self) -> pa.Table:
-        return self._replayed[0].unreadable
+    def state(self) -> LogState:
+        shards = [ShardGroups(each.groups, each.removed_groups) for each in self._shards]
+        return LogState(self._replayed.state, shards, self.log)
 
     @property
-    def mixed(self) -> Sequence[Mixed]:
-        return self._replayed[0].mixed
+    def mixed(self) -> Iterator[tuple[int, Mixed]]:
+        for each in self._replayed.mixed:
+            number, log_offset = self.log.place_at(each.log_offset)
+            yield number, each._replace(log_offset=log_offset)
 
     @property
-    def _replayed(self) -> tuple[ReplayedOffsets, Groups]:
-        assert self._offsets is not None and self._replayed_groups is not None, "not all changes have been taken"
-        return self._offsets, self._replayed_groups
+    def _replayed(self) -> ReplayedOffsets:
+        assert self._offsets is not None, "not all changes have been taken"
+        return self._offsets
 
     def outputs(self) -> Iterator[Output]:
         """(table, rows): changes, then the current tables, then the decisions on expiry."""
@@ -144,80 +139,80 @@ class ShardReplay:
 
     def changes(self) -> Iterator[Output]:
         """(table, rows): versions and events in lots, then markers and records at which a load would fail."""
-        history = self._history.offsets()
-        offsets = replay_offsets(self._saved.offsets, history, self._release, self._ranges)
-        groups = yield from self._groups(offsets, history)
-        if len(self._history.markers):
+        history = self.history.offsets()
+        offsets = replay_offsets(self.saved.offsets, history, self.night.release, self.ranges)
+        yield from self._groups(offsets, history)
+        if len(markers := self.history.markers):
             ended = offset_rows.ended_columns(offsets.transactions, history.markers)
-            yield "transaction_markers", with_columns(self._history.markers, **by_name(ended))
-        self._offsets, self._replayed_groups = offsets, groups
+            yield "transaction_markers", with_columns(markers, **self.log.parted(markers) | by_name(ended))
+        self._offsets, self.unreadable = offsets, offsets.unreadable
 
-    def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Generator[Output, None, Groups]:
-        held = HeldByColumns(offsets.holdings)
-        groups = Groups(self._release, self.offsets_partition, held, recording=True)
-        groups.groups, groups.removed_groups = dict(self._saved.groups), dict(self._saved.removed_groups)
-        events, times = groups.record_events(self.night.event_rules(self.offsets_partition)), GroupTimes(groups.groups)
-        replay = GroupReplay(groups, events, held, times)
-        follow = self._release.simple_groups_follow_offsets
-        snapshots = GroupSnapshots()
-        records = self._history.records(snapshots)
+    def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Iterator[Output]:
+        audit_id, held = self.night.audit_id, HeldByColumns(offsets.holdings, self.log)
+        for number, shard in zip(self.log.partitions.tolist(), self.saved.shards, strict=True):
+            groups = Groups(self.night.release, number, held, recording=True)
+            groups.groups, groups.removed_groups = dict(shard.groups), dict(shard.removed)
+            groups.record_events(self.night.event_rules(number))
+            self._shards.append(groups)
+        replay, snapshots = GroupReplay(self.log, self._shards, held), GroupSnapshots()
+        follow = self.night.release.simple_groups_follow_offsets
+        records = self.history.records(snapshots)
         steps = replay.run(records, offset_steps(offsets, history.markers, follow_offsets=follow))
         for number, _ in enumerate(steps, 1):
             if number % RECORDS_AT_ONCE == 0 or snapshots.is_full:
-                yield from self._changes(groups)
+                yield from self._changes()
                 snapshots.shrink()
-        yield from self._changes(groups)
+        yield from self._changes()
         snapshots.shrink()
-        moves = pa.concat_tables([offsets.moves, *self._climbs(offsets, history, times)])
-        if len(moves) or events.moves:
-            yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)
+        moves = pa.concat_tables([offsets.moves, *self._climbs(offsets, history, replay.times)])
+        of_groups = []
+        for start, groups in zip(self.log.starts.tolist(), self._shards, strict=True):
+            assert groups.events is not None
+            of_groups += [each._replace(log_offset=start + each.log_offset) for each in groups.events.moves]
+            # They refer to each other, and tasks run without Python's cycle collector, so they would never be freed.
+            groups.events = None
+        if len(moves) or of_groups:
+            yield "group_events", move_event_rows(moves, of_groups, replay.times, self.log, audit_id=audit_id)
         self.failures = replay.failures
         yield from self._failures(offsets)
-        # They refer to each other, and tasks run without Python's cycle collector, so the shard would never be freed.
-        groups.events = None
-        return groups
 
     def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
         """Moves forward while a group had no members. If there are several ranges, each is folded again."""
         if not times.has_quiet:
             return
-        for slots in self._ranges:
-            folded = offsets.folded or fold_range(self._saved.offsets, history, self._release, slots)
-            names = folded.commits.slots.groups.to_pylist()
-            yield climb_events(folded, times.quiet(names), history.markers)
+        for slots in self.ranges:
+            folded = offsets.folded or fold_range(self.saved.offsets, history, self.night.release, slots)
+            yield climb_events(folded, times.quiet(folded.commits.slots.keys()), history.markers)
 
-    def _changes(self, groups: Groups) -> Iterator[Output]:
+    def _changes(self) -> Iterator[Output]:
         audit_id = self.night.audit_id
-        changes = groups.take_changes()
+        changes, events = list[Version](), list[tuple[int, GroupEvent | MemberEvents]]()
+        for groups in self._shards:
+            assert groups.events is not None
+            changes += groups.take_changes()
+            events += [(groups.offsets_partition, event) for event in groups.events.take()]
         for name, kind in shard_rows.VERSIONS.items():
             rows = [change for change in changes if isinstance(change, kind)]
             if rows:
                 yield name, table_batch(name, kind._fields, rows, audit_id=audit_id)
         on_demand = [change for change in changes if isinstance(change, MemberVersions)]
-        for batch in member_version_batches(on_demand, self._release, audit_id=audit_id):
+        for batch in member_version_batches(on_demand, self.night.release, audit_id=audit_id):
             yield "group_member_versions", batch
-        assert groups.events is not None
-        for batch in event_batches(groups.events.take(), **self._constants):
+        for batch in event_batches(events, audit_id=audit_id):
             yield "group_events", batch
 
     def _failures(self, offsets: ReplayedOffsets) -> Iterator[Output]:
+        audit_id = self.night.audit_id
         if len(offsets.unreadable):
-            yield "quarantine", offset_rows.failure_rows(offsets, **self._constants)
+            yield "quarantine", offset_rows.failure_rows(offsets, audit_id=audit_id)
         if self.failures:
+            names = MISREAD_COLUMNS[2:6]
             rows = [
-                (
-                    placed.log_offset,
-                    placed.log_timestamp,
-                    placed.record.record_type,
-                    placed.record.record_name,
-                    placed.record.group_id,
-                    placed.record.value_version,
-                    placed.producer_id,
-                    detail,
-                )
-                for placed, detail in self.failures
+                (*self.log.place_at(at), time, *(getattr(record, name) for name in names), producer_id, detail)
+                for (at, time, _, producer_id, record), detail in self.failures
             ]
-            yield "quarantine", table_batch("quarantine", MISREAD_COLUMNS, rows, **self._constants, **LOAD_WOULD_FAIL)
+            columns = ("offsets_partition", *MISREAD_COLUMNS)
+            yield "quarantine", table_batch("quarantine", columns, rows, audit_id=audit_id, **LOAD_WOULD_FAIL)
 
     def current(self) -> Iterator[Output]:
         """(table, rows) of the current tables, once all changes have been taken; then the decisions on expiry, if the
@@ -230,27 +225,31 @@ class ShardReplay:
     def deciding(self) -> Iterator[Output]:
         """(table, rows) of the current tables, once all changes have been taken, with the other table of DECIDED_BY."""
         # The groups that have noted producers.
-        groups = self._replayed[0].state.noted.column("group_id").unique()
-        yield HELD_GROUPS, pa.table([pa.repeat(self.offsets_partition, len(groups)), groups], HELD_GROUPS_COLUMNS)
+        noted = self._replayed.state.noted
+        partitions = self.log.partitions[numbers(noted["number"])]
+        yield HELD_GROUPS, pa.table([pa.array(partitions, pa.int32()), noted["group_id"]], HELD_GROUPS_COLUMNS)
         yield from self._tables()
 
     def _tables(self) -> Iterator[Output]:
-        offsets, groups = self._replayed
-        night, constants = self.night, self._constants
+        offsets, night, shards = self._replayed, self.night, self._shards
+        audit_id = night.audit_id
         as_of_ms = night.clean_up.as_of if night.clean_up else None
-        groups.topics = night.topics
+        for groups in shards:
+            groups.topics = night.topics
         for name, row_type, rows in (
-            ("groups", shard_rows.GroupRow, groups.group_rows(night.offsets_partitions)),
-            ("group_members", shard_rows.MemberRow, groups.member_rows(on_demand=False)),
+            ("groups", shard_rows.GroupRow, (each.group_rows(night.offsets_partitions) for each in shards)),
+            ("group_members", shard_rows.MemberRow, (each.member_rows(on_demand=False) for each in shards)),
         ):
-            for some in in_lots(rows):
-                yield name, table_batch(name, row_type._fields, some, audit_id=night.audit_id)
-        for batch in member_batches(groups.groups_on_demand(), groups.topics, self._release, **constants):
+            for some in in_lots(itertools.chain.from_iterable(rows)):
+                yield name, table_batch(name, row_type._fields, some, audit_id=audit_id)
+        on_demand = ((each.offsets_partition, group) for each in shards for group in each.groups_on_demand())
+        for batch in member_batches(on_demand, night.topics, self.night.release, audit_id=audit_id):
             yield "group_members", batch
+        known = [(number, group_id) for number, groups in enumerate(shards) for group_id in groups.groups]
         for name, table in (
-            ("committed_offsets", offset_rows.committed_rows(offsets, groups.groups, **constants)),
-            ("pending_offsets", offset_rows.pending_rows(offsets, **constants)),
-            ("open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, **constants)),
+            ("committed_offsets", offset_rows.committed_rows(offsets, known, audit_id=audit_id)),
+            ("pending_offsets", offset_rows.pending_rows(offsets, audit_id=audit_id)),
+            ("open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, audit_id=audit_id)),
         ):
             if len(table):
                 yield name, table

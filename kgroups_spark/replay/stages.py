@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.errors import NotReadable
+from kgroups_spark.offsets.columns import LARGEST_KEY
 from kgroups_spark.offsets.expiry import decided_before
 from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
@@ -25,10 +26,17 @@ from kgroups_spark.replay.history_rows import decoded_again
 from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.range_decoder import readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
-from kgroups_spark.replay.shard import Night, Output, ReadBy
+from kgroups_spark.replay.shard import Night, Output, ReadBy, ShardReplay
 from kgroups_spark.replay.sinks import Fact, ForReplay, Given, ShardBegins, ShardLost, Sink, TaskOutput
 from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
-from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredTable, TaskShards
+from kgroups_spark.replay.stored_history import (
+    ALL_SHARDS,
+    PartReader,
+    StoredHistory,
+    StoredShard,
+    StoredTable,
+    TaskShards,
+)
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import numbers, numbers_in
 from kgroups_spark.tables.definitions import NIGHT
@@ -134,8 +142,8 @@ EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
 class Task(Protocol):
     """A task's work on each of its shards."""
 
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
-        """The rows of tables of one shard, and facts."""
+    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
+        """The rows of tables of the reader's shards, and facts."""
 
 
 @dataclass(frozen=True)
@@ -171,55 +179,60 @@ class ShardTask:
     def audit_id(self) -> int:
         return self.night.audit_id
 
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
-        """The wanted (table, rows) of one shard, including its new state; a night adds its mixed commits as a fact."""
-        for output in self._all(reader, offsets_partition):
-            if isinstance(output, Fact):
-                yield output
-                continue
-            table, rows = output
-            if rows.num_rows and (self.tables is None or table in self.tables):
-                by = self.read_by if TABLES[table].kind == "history" else None
-                yield table, rows if by is None else by.with_audit_ids(rows)
+    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
+        """The wanted (table, rows) of the reader's shards, including their new state; a night adds its mixed commits as
+        a fact. It replays small shards together, if their log offsets laid end to end are numbers."""
+        together = self.is_night and sum(map(self.ends.__getitem__, reader.shards)) < LARGEST_KEY
+        for only in [ALL_SHARDS] if together else reader.shards:
+            for output in self._all(reader, only):
+                if isinstance(output, Fact):
+                    yield output
+                    continue
+                table, rows = output
+                if rows.num_rows and (self.tables is None or table in self.tables):
+                    by = self.read_by if TABLES[table].kind == "history" else None
+                    yield table, rows if by is None else by.with_audit_ids(rows)
 
-    def _all(self, reader: PartReader, offsets_partition: int) -> Iterator[Output | Fact]:
-        replay = self._replay(reader, offsets_partition)
+    def _all(self, reader: PartReader, only: int) -> Iterator[Output | Fact]:
+        replay = self._replay(reader, only)
         yield from replay.outputs()
-        if self.is_night and replay.mixed:
-            yield Fact([(offsets_partition, *each) for each in replay.mixed])
+        if self.is_night and (mixed := [(number, *each) for number, each in replay.mixed]):
+            yield Fact(mixed)
         made = made_by(self.audit_id, self.reason, self.night.release_version)
-        yield CHECKPOINTS, checkpoint_rows(saved(replay.state), offsets_partition, self.ends[offsets_partition], made)
+        yield CHECKPOINTS, checkpoint_rows(saved(replay.state), self.ends, made)
         if EXPIRY in self.given:
-            yield PREVIOUS, decided_before(reader.rows(self.given[EXPIRY], offsets_partition), self.night.audit_id)
-        traffic = [reader.rows(self.given[name], offsets_partition) for name in self.given if name == TRAFFIC]
+            yield PREVIOUS, decided_before(reader.rows(self.given[EXPIRY], only), self.night.audit_id)
+        traffic = [reader.rows(self.given[name], only) for name in self.given if name == TRAFFIC]
         if self.decoded_again is not None:
-            rows = reader.rows(self.decoded_again, offsets_partition)
-            rows = rows.filter(pc.field("resolved_by") == self.audit_id)
-            decoded = decoded_again(rows, offsets_partition, self.audit_id)
-            traffic += [as_table(counted) for name, counted in decoded if name == TRAFFIC]
+            for number in reader.shards if only == ALL_SHARDS else (only,):
+                rows = reader.rows(self.decoded_again, number)
+                rows = rows.filter(pc.field("resolved_by") == self.audit_id)
+                decoded = decoded_again(rows, number, self.audit_id)
+                traffic += [as_table(counted) for name, counted in decoded if name == TRAFFIC]
         if traffic:
             yield TRAFFIC, summed(pa.concat_tables(traffic))
 
-    def _replay(self, reader: PartReader, offsets_partition: int) -> HistoryReplay | CorrectedReplay:
-        shard = self.stored.shard(reader, offsets_partition)
+    def _replay(self, reader: PartReader, only: int) -> ShardReplay:
+        shard = StoredShard(self.stored, reader, only)
+        history = shard.history(self.ends)
         if not self.is_night:
             entries = shard.state()
         elif self.state_of is None:
             entries = no_rows(ENTRIES)
         else:
-            entries = entries_of_night(reader.rows(self.given[CHECKPOINTS], offsets_partition), self.state_of)
-        of = (offsets_partition, self.night, loaded(entries, self.night.release), shard.history())
-        if offsets_partition in self.read_again:
+            entries = entries_of_night(reader.rows(self.given[CHECKPOINTS], only), self.state_of)
+        of = (self.night, loaded(entries, self.night.release, history.log), history)
+        if read_again := [number for number in history.log.partitions.tolist() if number in self.read_again]:
             assert self.again is not None
-            again = self.again.shard(reader, offsets_partition).history()
-            return CorrectedReplay(*of, again, self.read_again[offsets_partition], shard.ranges())
-        return HistoryReplay(*of, shard.corrections(), shard.ranges(), shard.begins)
+            (number,) = read_again
+            again = StoredShard(self.again, reader, only).history(self.ends)
+            return CorrectedReplay(*of, shard.ranges(), again=again, end_offset=self.read_again[number])
+        return HistoryReplay(*of, shard.ranges(), shard.corrections(), shard.begins)
 
 
 def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
     """Numbers of tasks -> the outputs of their shards, one after the other."""
     with no_cycle_collector():
         for task in numbers_in(batches):
-            reader = PartReader(tasks)
-            for number in tasks.shards[task]:
-                yield from shard_task.outputs(reader, number)
+            for reader in tasks.readers(task):
+                yield from shard_task.outputs(reader)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,74 +16,93 @@ from kgroups_spark.coordinator import state_entries
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_payloads
 from kgroups_spark.coordinator.versions import Group
-from kgroups_spark.offsets.columns import OFFSET_RECORDS, as_type
+from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, GroupKey, JoinedLog, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.tables.definitions import CHECKPOINTS, NIGHT, STATE_OFFSET
-from kgroups_spark.tables.rows import by_name, constant, table_of, where, with_columns
+from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
 
-# The saved state of an offsets partition: a replay begins with one and ends with the next.
+# The saved state of a log: a replay begins with one and ends with the next.
+
+
+class ShardGroups(NamedTuple):
+    """The groups of an offsets partition. `removed`: groups known to be removed -> the log offset of their removal, the
+    oldest first."""
+
+    groups: dict[str, Group]
+    removed: dict[str, int]
 
 
 @dataclass(frozen=True, eq=False)
-class ShardState:
-    """The state of an offsets partition at a log offset.
-
-    removed_groups  groups known to be removed -> the log offset of their removal, the oldest first
-    """
+class LogState:
+    """The state of a log at its end: its offsets, and the groups of each of its partitions."""
 
     offsets: OffsetState = field(default_factory=OffsetState.empty)
-    groups: dict[str, Group] = field(default_factory=dict)
-    removed_groups: dict[str, int] = field(default_factory=dict)
+    shards: Sequence[ShardGroups] = field(default_factory=lambda: [ShardGroups({}, {})])
+    log: JoinedLog = ALONE
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups of a log of one partition."""
+        (shard,) = self.shards
+        return shard.groups
 
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
-ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
+NAMES = ("offsets_partition", *StateRow._fields, *(f.name for f in STATE_OFFSET))
+ENTRIES = pa.schema(map(CHECKPOINTS.field, NAMES))
 OFFSET = "offset"
 OFFSET_COLUMNS = ("group_id", *state_entries.OFFSET_FIELDS)
 # Columns in which older entries, and those of corrections, have -1 for none.
 _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
 
-def saved(state: ShardState) -> pa.Table:
-    """Rows of ENTRIES from which `loaded` restores the same state; MARK is among them."""
-    others = [MARK]
-    for group_id in sorted(state.groups):
-        others.append(state_entries.group_row(group_id, state.groups[group_id], []))
-    for producer, transaction in open_transactions(state.offsets).items():
-        others.append(state_entries.producer_row(producer, transaction, []))
-    for group_id, producers in sorted(noted_producers(state.offsets).items()):
-        others.append(state_entries.noted_row(group_id, producers))
-    others += state_entries.removed_rows(_tuples(state.offsets.removed), state.removed_groups)
-    offsets = state.offsets.offsets
-    columns = {
-        "entry_type": constant(OFFSET, len(offsets), pa.string()),
-        "payload": constant(None, len(offsets), pa.string()),
+def saved(state: LogState) -> pa.Table:
+    """Rows of ENTRIES from which `loaded` restores the same state; each partition has MARK among them."""
+    log, removed, partitions = state.log, defaultdict[int, list[tuple[Any, ...]]](list), state.log.partitions.tolist()
+    of_log = pa.table(log.parted(state.offsets.removed)).select(["offsets_partition", *REMOVED_OFFSETS.names])
+    for number, *offset in _tuples(of_log):
+        removed[number].append(tuple(offset))
+    others = list[tuple[int, StateRow]]()
+    for number, (groups, removed_groups) in zip(partitions, state.shards, strict=True):
+        rows = [MARK, *(state_entries.group_row(group_id, groups[group_id], []) for group_id in sorted(groups))]
+        rows += state_entries.removed_rows(removed[number], removed_groups)
+        others += ((number, row) for row in rows)
+    for number, producer, transaction in open_transactions(state):
+        others.append((number, state_entries.producer_row(producer, transaction, [])))
+    for (number, group_id), producers in sorted(noted_producers(state).items()):
+        others.append((partitions[number], state_entries.noted_row(group_id, producers)))
+    offsets, count = log.parted(state.offsets.offsets), len(state.offsets.offsets)
+    columns = offsets | {
+        "entry_type": constant(OFFSET, count, pa.string()),
+        "payload": constant(None, count, pa.string()),
         "record_offset": offsets["log_offset"],
     }
-    arrays = [as_type(columns[f.name] if f.name in columns else offsets[f.name], f.type) for f in ENTRIES]
+    arrays = [as_type(columns[f.name], f.type) for f in ENTRIES]
     return pa.concat_tables([plain_entries(others), pa.table(arrays, schema=ENTRIES)])
 
 
-def checkpoint_rows(
-    entries: pa.Table, offsets_partition: int, log_offset: int, made: Mapping[str, int | str]
-) -> pa.Table:
-    """Entries (ENTRIES) as rows of `checkpoints`, at a log offset. `made`: see state_entries.made_by."""
-    constants = {"offsets_partition": offsets_partition, "log_offset": log_offset, **made}
-    return table_of("checkpoints", by_name(entries), len(entries), **constants)
+def checkpoint_rows(entries: pa.Table, ends: Mapping[int, int], made: Mapping[str, int | str]) -> pa.Table:
+    """Entries (ENTRIES) as rows of `checkpoints`. `ends`: the log offset of each partition's state. `made`: see
+    state_entries.made_by."""
+    partitions, of = np.unique(numbers(entries["offsets_partition"]), return_inverse=True)
+    at = np.array([ends[number] for number in partitions.tolist()], np.int64)[of]
+    return table_of("checkpoints", by_name(entries) | {"log_offset": pa.array(at)}, len(entries), **made)
 
 
-def open_transactions(offsets: OffsetState) -> dict[int, tuple[Any, ...]]:
-    """The open transactions by producer, as state_entries.producer_row takes them."""
-    return {
-        producer: (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
-        for producer, epoch, start, since, count, group_ids in _tuples(offsets.transactions)
-    }
+def open_transactions(state: LogState) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    """The offsets partition, the producer and the transaction (as state_entries.producer_row takes it) of each open
+    transaction."""
+    rows = pa.table(state.log.parted(state.offsets.transactions, by="transaction_start_offset"))
+    for number, producer, epoch, start, since, count, group_ids in _tuples(
+        rows.select(["offsets_partition", *OPEN_TRANSACTIONS.names])
+    ):
+        yield number, producer, (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
 
 
-def noted_producers(offsets: OffsetState) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = {}
-    for group_id, producer in _tuples(offsets.noted):
-        found.setdefault(group_id, set()).add(producer)
+def noted_producers(state: LogState) -> dict[GroupKey, set[int]]:
+    found: dict[GroupKey, set[int]] = {}
+    for number, group_id, producer in _tuples(state.offsets.noted):
+        found.setdefault((number, group_id), set()).add(producer)
     return found
 
 
@@ -91,9 +112,10 @@ def offset_fields(offsets: pa.Table) -> Iterator[tuple[Any, ...]]:
     return _tuples(with_columns(offsets, **known).select(OFFSET_COLUMNS))
 
 
-def plain_entries(entries: Sequence[tuple[str, str | None, str | None]]) -> pa.Table:
-    """Entries other than offsets (type, group, payload), as ENTRIES."""
-    columns = list(zip(*entries, strict=True)) if entries else [()] * len(StateRow._fields)
+def plain_entries(entries: Sequence[tuple[int, tuple[str, str | None, str | None]]]) -> pa.Table:
+    """Entries other than offsets (type, group, payload) and their offsets partitions, as ENTRIES."""
+    rows = [(number, *entry) for number, entry in entries]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * (1 + len(StateRow._fields))
     arrays = [pa.array(values, field.type) for values, field in zip(columns, ENTRIES, strict=False)]
     nothing = [pa.nulls(len(entries), field.type) for field in STATE_OFFSET]
     return pa.table([*arrays, *nothing], schema=ENTRIES)
@@ -103,14 +125,14 @@ def entries_of_night(rows: pa.Table, audit_id: int) -> pa.Table:
     """The state that an audit left (ENTRIES), from rows of checkpoints; the same files may hold other audits' rows."""
     is_one = pc.and_(pc.equal(rows.column("audit_id"), audit_id), pc.equal(rows.column("reason"), NIGHT))
     rows = rows if pc.all(is_one).as_py() else rows.filter(is_one)
-    return rows.select(ENTRIES.names)
+    return rows.select(NAMES)
 
 
-def loaded(entries: pa.Table, release: Release) -> ShardState:
-    """The state from its entries (ENTRIES, in any order). Rows `topics` are left out, because the table has them.
-    States up to format 1 have the offsets in the payloads of their groups and producers."""
+def loaded(entries: pa.Table, release: Release, log: JoinedLog = ALONE) -> LogState:
+    """The state of a log from its entries (ENTRIES, in any order). Rows `topics` are left out, because the table has
+    them. States up to format 1 have the offsets in the payloads of their groups and producers."""
     is_offset = pc.equal(entries.column("entry_type"), OFFSET).to_numpy()
-    of_offsets = where(entries, is_offset)
+    of_offsets = log.joined(where(entries, is_offset), "record_offset")
     columns = {
         "log_offset": of_offsets["record_offset"],
         "log_timestamp": pa.nulls(len(of_offsets), pa.int64()),  # it is not kept, as no rule needs it
@@ -118,36 +140,38 @@ def loaded(entries: pa.Table, release: Release) -> ShardState:
         "is_transactional": of_offsets["producer_id"].is_valid(),
     }
     arrays = [columns[f.name] if f.name in columns else as_type(of_offsets[f.name], f.type) for f in OFFSET_RECORDS]
-    rows = list(map(StateRow, *_lists(where(entries, ~is_offset).select(StateRow._fields))))
-    groups: dict[str, Group] = {}
+    others = where(entries, ~is_offset)
+    rows = list(map(StateRow, *_lists(others.select(StateRow._fields))))
+    shards = [ShardGroups({}, {}) for _ in range(len(log))]
     made: list[tuple[Any, ...]] = []
     producers: list[int | None] = []
     removed: list[tuple[Any, ...]] = []
-    removed_groups: dict[str, int] = {}
-    noted: list[tuple[str, int]] = []
+    noted: list[tuple[int, str, int]] = []
     transactions: list[tuple[Any, ...]] = []
-    for row, payload in zip(rows, loaded_payloads(rows), strict=True):
-        group_id = row.group_id or ""
+    of_row = log.number_of(others).tolist() if len(log) > 1 else [0] * len(rows)
+    for number, row, payload in zip(of_row, rows, loaded_payloads(rows), strict=True):
+        group_id, begin = row.group_id or "", int(log.starts[number])
         match row.entry_type:
             case "group":
                 if payload["group"] is not None:
-                    groups[group_id] = state_entries.group_of(release, group_id, payload["group"])
-                made += [(group_id, *offset) for offset in payload["offsets"]]
+                    shards[number].groups[group_id] = state_entries.group_of(release, group_id, payload["group"])
+                made += [(begin, group_id, *offset) for offset in payload["offsets"]]
                 producers += [None] * len(payload["offsets"])
             case "producer":
                 pending, transaction = payload.get("pending") or (), payload.get("transaction")
-                made += pending
+                made += [(begin, *each) for each in pending]
                 producers += [payload["producer_id"]] * len(pending)
                 if transaction is not None:
                     start, since, epoch, *rest = transaction
-                    transactions.append((payload["producer_id"], None if epoch == -1 else epoch, start, since, *rest))
+                    epoch = None if epoch == -1 else epoch
+                    transactions.append((number, payload["producer_id"], epoch, begin + start, since, *rest))
             case "noted":
-                noted += [(group_id, producer) for producer in payload["producers"]]
+                noted += [(number, group_id, producer) for producer in payload["producers"]]
             case "removed":
-                removed += [(group_id, *offset) for offset in payload["offsets"]]
-                removed += [(group_id, *slot, None, None, at) for *slot, at in payload.get("unknown", ())]
+                removed += [(group_id, *offset, begin + at) for *offset, at in payload["offsets"]]
+                removed += [(group_id, *slot, None, None, begin + at) for *slot, at in payload.get("unknown", ())]
                 if payload.get("group") is not None:
-                    removed_groups[group_id] = payload["group"]
+                    shards[number].removed[group_id] = payload["group"]
             case "topics":
                 pass
             case _:
@@ -158,17 +182,19 @@ def loaded(entries: pa.Table, release: Release) -> ShardState:
         pa.concat_tables([pa.table(arrays, schema=OFFSET_RECORDS), _offset_records(made, producers)]),
         _table(REMOVED_OFFSETS, removed),
         _table(NOTED_PRODUCERS, sorted(noted)),
-        _table(OPEN_TRANSACTIONS, sorted(transactions)),
+        _table(OPEN_TRANSACTIONS, [row[1:] for row in sorted(transactions)]),
     )
-    return ShardState(state, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
+    by_removal = ((groups, sorted(gone.items(), key=lambda each: (each[1], each[0]))) for groups, gone in shards)
+    return LogState(state, [ShardGroups(groups, dict(gone)) for groups, gone in by_removal], log)
 
 
 def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:
-    """Offsets of entries, which follow their group there, and the producers of pending ones -> OFFSET_RECORDS. The log
-    timestamp is not kept, as no rule needs it."""
-    values = zip(*entries, strict=True) if entries else [()] * len(OFFSET_COLUMNS)
+    """Offsets of entries, which follow the start of their partition and their group there, and the producers of pending
+    ones -> OFFSET_RECORDS. The log timestamp is not kept, as no rule needs it."""
+    starts, *values = zip(*entries, strict=True) if entries else [()] * (1 + len(OFFSET_COLUMNS))
     columns = dict(zip(OFFSET_COLUMNS, values, strict=True))
     arrays = {name: _array(OFFSET_RECORDS.field(name).type, values) for name, values in columns.items()}
+    arrays["log_offset"] = pc.add(arrays["log_offset"], pa.array(starts, pa.int64()))
     for name in _MINUS_ONE:
         is_none = pc.equal(arrays[name], -1)
         arrays[name] = pc.if_else(is_none, pa.scalar(None, arrays[name].type), arrays[name])

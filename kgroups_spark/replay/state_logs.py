@@ -571,10 +571,9 @@ def read_and_replay_shards(
     task: StateTask, tasks: TaskShards, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[TaskOutput]:
     """Numbers of tasks -> rows of tables, and the progress in each partition as a fact."""
-    reader = PartReader(tasks)
     with task.context.connected() as context:
-        for number in (shard for each in numbers_in(batches) for shard in tasks.shards[each]):
-            for work in [each for each in task.works if each.partition == number]:
+        for reader in (reader for each in numbers_in(batches) for reader in tasks.readers(each)):
+            for work in [each for each in task.works if each.partition in reader.shards]:
                 state = task.history.state(reader, work.place)
                 records = partial(task.history.records, reader, work.place)
                 yield from _read_and_replay(work, state, records, context, task.settings)

@@ -6,7 +6,7 @@ count, and the task that replays a shard reads the files and drops the other row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -18,20 +18,30 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
 
-from kgroups_spark.lake.parts import DICTIONARIES, dataset_of
+from kgroups_spark.lake.parts import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.offsets.columns import EVERY_SLOT, FIRST, HISTORY_COLUMNS, SlotRange, from_border, ranges_of
+from kgroups_spark.offsets.columns import (
+    EVERY_SLOT,
+    FIRST,
+    HISTORY_COLUMNS,
+    JoinedLog,
+    SlotRange,
+    from_border,
+    ranges_of,
+)
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.replay.corrections import CorrectedAt, corrections_of
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.state import ENTRIES
 from kgroups_spark.tables.definitions import KEEP, REREAD
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import no_rows, sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # Tables of a lake as tasks read them: the files of a version, from which each shard takes its own rows.
 
 
+# In place of an offsets partition: all that a reader has.
+ALL_SHARDS = -1
 # The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
 # 200 bytes each. Each lot opens all files again: of a lake that has those of every night, of a night only its own.
 OF_HISTORY, OF_NIGHT = 1_000_000, 1 << 17
@@ -109,36 +119,32 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class TaskShards:
-    """The shards of each task, in lots that are read together, and the number of records in each.
+    """The shards of each task, and the number of records in each.
 
     A lake of many nights has as many files, each with rows of most shards. Opening them for every shard would cost more
-    than everything else.
+    than everything else. So small shards are read together.
     """
 
     shards: tuple[tuple[int, ...], ...]
     records: Mapping[int, int]
     at_once: int = OF_HISTORY
+    alone: Collection[int] = ()
 
-    def lot_of(self, offsets_partition: int) -> tuple[int, ...]:
-        """The shards that are read together with this one, this one included, ascending."""
-        of_task = next(of_task for of_task in self.shards if offsets_partition in of_task)
-        lot: list[int] = []
-        records = 0
-        for number in of_task:
-            if lot and records + self.records[number] > self.at_once:
-                if offsets_partition in lot:
-                    break
-                lot, records = [], 0
-            lot.append(number)
+    def readers(self, task: int) -> Iterator[PartReader]:
+        """A reader for each shard of a task that is large or to be read `alone`, and for the others together."""
+        shards, records = list[int](), 0
+        for number in self.shards[task]:
+            is_full = records + self.records[number] > self.at_once
+            if shards and (is_full or number in self.alone or shards[-1] in self.alone):
+                yield PartReader(tuple(shards), self.at_once, is_large=records > self.at_once)
+                shards, records = [], 0
+            shards.append(number)
             records += self.records[number]
-        return tuple(lot)
-
-    def is_large(self, offsets_partition: int) -> bool:
-        """Whether the shard may have too many commits to be read together."""
-        return self.records[offsets_partition] > self.at_once
+        if shards:
+            yield PartReader(tuple(shards), self.at_once, is_large=records > self.at_once)
 
 
-# Reads the rows of shards from the files of tables; each task has one reader.
+# Reads the rows of shards from the files of tables.
 
 
 _COLUMNS: dict[str, list[str] | None] = {
@@ -148,7 +154,7 @@ _COLUMNS: dict[str, list[str] | None] = {
     "quarantine": None,
     "group_traffic": None,
     # The entries of saved states, with their audit and partition.
-    CHECKPOINTS: ["audit_id", "offsets_partition", "reason", *ENTRIES.names],
+    CHECKPOINTS: ["audit_id", "reason", *ENTRIES.names],
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }
@@ -157,43 +163,43 @@ COMMITS_AT_ONCE = 200_000
 
 
 class PartReader:
-    """Reads tables for the shards of a task: those of a lot together, or a large shard by ranges of slots."""
+    """Reads tables for some shards of a task together, or for a large shard by ranges of slots."""
 
-    def __init__(self, tasks: TaskShards) -> None:
-        self.tasks = tasks
-        # By table: the file or slot range that was read last, and its rows by shard.
-        self._last: dict[str, tuple[object, dict[int, pa.Table]]] = {}
-        # The ranges of slots of large shards that are read at once.
-        self._large: dict[int, list[SlotRange]] = {}
+    def __init__(self, shards: tuple[int, ...], at_once: int = OF_HISTORY, *, is_large: bool = False) -> None:
+        self.shards = shards
+        self._at_once, self._is_large = at_once, is_large
+        # By table: the slot range that was read last, and its rows by shard.
+        self._last: dict[str, tuple[SlotRange, pa.Table]] = {}
+        # The ranges of slots of a large shard that are read at once.
+        self._large: list[SlotRange] = []
 
-    def rows(self, table: StoredTable, number: int, slots: SlotRange | None = None) -> pa.Table:
-        """Rows of a shard; `slots` None: of all slots."""
-        if slots is None or number not in self._large:
-            lot = self.tasks.lot_of(number)
-            found = self._read(table, lot, lambda: by_shard(table.of_shards(lot), table.shard))
-        else:
-            large = next(each for each in self._large[number] if each.has(slots.low or FIRST))
-            found = self._read(table, (number, large), lambda: {number: table.of_slots(number, large)})
-        rows = found.get(number, encoded(no_rows(table.schema), table.name))
-        return rows if slots is None else slots.of(rows)
+    def rows(self, table: StoredTable, only: int = ALL_SHARDS, slots: SlotRange = EVERY_SLOT) -> pa.Table:
+        """Rows of all shards, or `only` of one, and of these slots."""
+        wanted = next(
+            (each for each in self._large if slots != EVERY_SLOT and each.has(slots.low or FIRST)), EVERY_SLOT
+        )
+        if table.label not in self._last or self._last[table.label][0] != wanted:
+            self._last.pop(table.label, None)  # frees the memory before the next range is read
+            whole = wanted == EVERY_SLOT
+            read = table.of_shards(self.shards) if whole else table.of_slots(self.shards[0], wanted)
+            self._last[table.label] = wanted, sorted_by(read, table.shard)
+        rows = self._last[table.label][1]
+        if only != ALL_SHARDS and len(self.shards) > 1:
+            start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
+            rows = rows.slice(start, end - start)
+        return slots.of(rows)
 
-    def _read(self, table: StoredTable, what: object, read: Callable[[], dict[int, pa.Table]]) -> dict[int, pa.Table]:
-        if table.label not in self._last or self._last[table.label][0] != what:
-            self._last.pop(table.label, None)  # frees the memory before the next lot is read
-            self._last[table.label] = (what, read())
-        return self._last[table.label][1]
-
-    def ranges(self, commits: StoredTable, number: int) -> list[SlotRange]:
+    def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
-        if self.tasks.is_large(number):
+        if self._is_large:
 
             def read(slots: SlotRange, columns: Sequence[str]) -> Iterator[pa.Table]:
-                yield commits.of_slots(number, slots, columns)
+                yield commits.of_slots(self.shards[0], slots, columns)
 
-            self._large[number] = ranges_of(read, self.tasks.at_once)
+            self._large = ranges_of(read, self._at_once)
         found = list[SlotRange]()
-        for large in self._large.get(number, [EVERY_SLOT]):
-            rows = self.rows(commits, number, large)
+        for large in self._large or [EVERY_SLOT]:
+            rows = self.rows(commits, only, large)
             small = [EVERY_SLOT]
             if len(rows) > COMMITS_AT_ONCE:
                 small = ranges_of(lambda slots, _, rows=rows: [slots.of(rows)], COMMITS_AT_ONCE)  # type: ignore[misc]
@@ -201,27 +207,10 @@ class PartReader:
         return found
 
 
-def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:
-    """The rows by the value of the column `shard`."""
-    in_order = rows.take(pc.sort_indices(rows.column(shard)))
-    numbers = in_order.column(shard).to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if len(numbers) else []
-    ends = [*starts[1:], len(numbers)]
-    return {int(numbers[start]): in_order.slice(start, end - start) for start, end in zip(starts, ends, strict=False)}
-
-
 def part_schema(table: str) -> pa.Schema:
     """The columns of a table that are read from its parts."""
     columns = _COLUMNS[table]
     return arrow_schema(table) if columns is None else pa.schema(map(arrow_schema(table).field, columns))
-
-
-def encoded(rows: pa.Table, table: str) -> pa.Table:
-    """The rows with dictionary columns where rows from files have them."""
-    for name in set(DICTIONARIES.get(table, ())).intersection(rows.column_names):
-        at, texts = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
-        rows = rows.set_column(at, rows.field(at).with_type(texts.type), texts)
-    return rows
 
 
 OF_GROUPS = ("offset_commits", "group_records")
@@ -258,10 +247,6 @@ class StoredHistory:
     groups: Mapping[int, frozenset[str]] | None = None
     decoded: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
-    def shard(self, reader: PartReader, offsets_partition: int) -> StoredShard:
-        """The rows of an offsets partition that count."""
-        return StoredShard(self, reader, offsets_partition)
-
     def is_decoded(self, quarantine: pa.Table, offsets_partition: int) -> pa.ChunkedArray:
         """For each row of quarantine of an offsets partition, whether the record was decoded again."""
         places = pa.array(self.decoded.get(offsets_partition, ()), pa.int64())
@@ -269,7 +254,7 @@ class StoredHistory:
         return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
     def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
-        """The rows of a table that count, from rows of one offsets partition."""
+        """The rows of a table that count, from rows of one offsets partition (ALL_SHARDS: of several of a night)."""
         masks = [*self._of_place(name, rows, offsets_partition)]
         if self.newest_audit is not None:
             counts = pc.less_equal(rows["audit_id"], self.newest_audit)
@@ -305,18 +290,19 @@ class StoredHistory:
 
 @dataclass(frozen=True)
 class StoredShard:
-    """The rows of one offsets partition that count."""
+    """The rows of a reader's shards that count; `only`: of one of them."""
 
     stored: StoredHistory
     reader: PartReader
-    offsets_partition: int
+    only: int = ALL_SHARDS
 
-    def history(self) -> ShardHistory:
-        """Its history; of quarantine, only records that still cannot be decoded."""
+    def history(self, ends: Mapping[int, int]) -> ShardHistory:
+        """Its history; of quarantine, only records that still cannot be decoded. `ends`: see JoinedLog.over."""
         quarantine = self.rows("quarantine")
         is_resolved = pc.is_valid(quarantine.column("resolved_by"))
-        is_resolved = pc.or_(is_resolved, self.stored.is_decoded(quarantine, self.offsets_partition))
+        is_resolved = pc.or_(is_resolved, self.stored.is_decoded(quarantine, self.only))
         return ShardHistory.of(
+            JoinedLog.over(self.reader.shards if self.only == ALL_SHARDS else (self.only,), ends),
             lambda slots: self.rows("offset_commits", slots),
             self.rows("group_records"),
             self.rows("transaction_markers"),
@@ -326,12 +312,12 @@ class StoredShard:
     @property
     def begins(self) -> int:
         """The log offset at which its replay begins."""
-        begin = self.stored.begins.get(self.offsets_partition)
+        begin = self.stored.begins.get(self.only)
         return 0 if begin is None else begin.log_offset
 
-    def rows(self, name: str, slots: SlotRange | None = None) -> pa.Table:
-        """The rows of a table; `slots` None: of all slots."""
-        return self.stored.counting(name, self._all(name, slots), self.offsets_partition)
+    def rows(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
+        """The rows of a table."""
+        return self.stored.counting(name, self._all(name, slots), self.only)
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state after the replay begins; a night has none."""
@@ -341,8 +327,8 @@ class StoredShard:
 
     def state(self) -> pa.Table:
         """The state (ENTRIES) with which the replay begins: empty, or a kept one."""
-        begin, horizons = self.stored.begins.get(self.offsets_partition), self.stored.horizons
-        if begin is None or (horizons is not None and begin.log_offset > horizons.get(self.offsets_partition, -1)):
+        begin, horizons = self.stored.begins.get(self.only), self.stored.horizons
+        if begin is None or (horizons is not None and begin.log_offset > horizons.get(self.only, -1)):
             return no_rows(ENTRIES)
         is_of_it = (pc.field("reason") == KEEP) & pc.field("log").is_null()
         for name, value in begin._asdict().items():
@@ -351,8 +337,7 @@ class StoredShard:
 
     def ranges(self) -> list[SlotRange]:
         """Ranges of slots that are folded together."""
-        commits = self.stored.tables["offset_commits"]
-        return self.reader.ranges(commits, self.offsets_partition)
+        return self.reader.ranges(self.stored.tables["offset_commits"], self.only)
 
-    def _all(self, name: str, slots: SlotRange | None = None) -> pa.Table:
-        return self.reader.rows(self.stored.tables[name], self.offsets_partition, slots)
+    def _all(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
+        return self.reader.rows(self.stored.tables[name], self.only, slots)

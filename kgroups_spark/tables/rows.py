@@ -112,7 +112,7 @@ def by_name(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
 def sorted_by(rows: pa.Table, *columns: str) -> pa.Table:
     """The rows in the order of the columns, the first one first; equal rows keep theirs. Rows that are in order are not
     copied: that costs eight times the sort."""
-    order = pc.sort_indices(rows, [(column, "ascending") for column in columns]).to_numpy()
+    order = pc.sort_indices(rows.select(columns), [(column, "ascending") for column in columns]).to_numpy()
     return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.protocol.local_spark import LocalSpark
 
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
@@ -14,7 +15,6 @@ from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
-from tests.protocol.local_spark import LocalSpark
 
 TOPIC, QUEUE, GROUP, LIMIT = "letters", "dlq.letters", "workers", 3
 # Offsets of 12 records: released until the limit, rejected, left until their lock times out, accepted.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.protocol.local_spark import LocalSpark
 
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.sql.by_duckdb import duckdb_reader
@@ -22,7 +23,6 @@ from tests.broker.lab import SHORT_MS, Lab, at
 from tests.broker.live_audits import live_audit
 from tests.broker.members import LONG_MS
 from tests.findings.record_bytes import blob
-from tests.protocol.local_spark import LocalSpark
 
 RELEASE = "4.3.1"
 POLICY = "group.consumer.migration.policy"

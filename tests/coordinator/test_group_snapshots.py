@@ -88,7 +88,7 @@ class Replayed:
         on_demand = [change for change in changes if isinstance(change, MemberVersions)]
         for batch in member_version_batches(on_demand, self.release, audit_id=1):
             self._tell("group_member_versions", batch.to_pylist())
-        for batch in event_batches(self.events.take(), audit_id=1, offsets_partition=0):
+        for batch in event_batches([(0, event) for event in self.events.take()], audit_id=1):
             self._tell("group_events", batch.to_pylist())
 
     def _current(self) -> None:
@@ -97,8 +97,8 @@ class Replayed:
         self._tell_batch("groups", shard_rows.GroupRow._fields, list(shard.group_rows(50)))
         members = list(shard.member_rows(on_demand=False))
         self._tell_batch("group_members", shard_rows.MemberRow._fields, members)
-        groups = shard.groups_on_demand()
-        for batch in member_batches(groups, shard.topics, self.release, audit_id=1, offsets_partition=0):
+        groups = [(0, group) for group in shard.groups_on_demand()]
+        for batch in member_batches(groups, shard.topics, self.release, audit_id=1):
             self._tell("group_members", batch.to_pylist())
         state = [(row.entry_type, row.group_id, unordered(json.loads(row.payload))) for row in shard.save()]
         self._tell("state", state)

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.state_entries import made_by
+from kgroups_spark.offsets.columns import JoinedLog
 from kgroups_spark.replay.counts import Sighting, TopicNames, summed
-from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.ranges import RangeProgress
 from kgroups_spark.replay.shard import Night, ShardReplay
-from kgroups_spark.replay.state import ShardState, checkpoint_rows, saved
+from kgroups_spark.replay.state import LogState, checkpoint_rows, saved
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import arrow_schema
@@ -22,6 +22,7 @@ from tests.logs.log_files import Files, segments_of
 from tests.nights.decoded import decode, plain
 from tests.nights.nights_here import How
 from tests.nights.reported_tables import Reported, stored_as
+from tests.offsets.log_tables import shard_history
 
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 # Tables with rows that change after decoding: the replay completes markers, and traffic is summed up.
@@ -51,11 +52,12 @@ def replayed(files: Files, how: How, known: Iterable[Sighting] = ()) -> MemoryTa
     tables = defaultdict(list, {name: list(rows) for name, rows in read.tables.items() if name not in COMPLETED})
     night = Night(1, how.release, how.offsets_partitions, known_topics(names), how.retention_ms)
     for partition in segments_of(files):
-        history = ShardHistory.of_tables(*(read.table(name, partition) for name in LOG))
-        replay = ShardReplay(partition, night, ShardState(), history)
+        log = JoinedLog.over([partition], {})
+        history = shard_history((read.table(name, partition) for name in LOG), log=log)
+        replay = ShardReplay(night, LogState(), history)
         for name, rows in replay.outputs():
             tables[name].append(plain(name, rows))
-        state = checkpoint_rows(saved(replay.state), partition, 0, made_by(1, NIGHT, how.release))
+        state = checkpoint_rows(saved(replay.state), {partition: 0}, made_by(1, NIGHT, how.release))
         tables[NIGHT].append(plain(NIGHT, state))
     traffic = [read.table("group_traffic", each) for each in {each.offsets_partition for each in read.progress}]
     tables["group_traffic"] = [summed(rows) for rows in traffic if len(rows)]

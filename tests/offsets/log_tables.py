@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
+from kgroups_spark.offsets.columns import ALONE, JoinedLog
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.tables.rows import FIRST_MS
@@ -22,7 +23,13 @@ Row = dict[str, Any]
 
 def history_of(rows: Sequence[ReplayRow]) -> OffsetHistory:
     """The history of these records alone."""
-    return ShardHistory.of_tables(*history_tables(rows)).offsets()
+    return shard_history(history_tables(rows)).offsets()
+
+
+def shard_history(tables: Iterable[pa.Table], log: JoinedLog = ALONE) -> ShardHistory:
+    """The rows of the four tables that hold a log."""
+    commits, *others = tables
+    return ShardHistory.of(log, lambda slots: slots.of(commits), *others)
 
 
 def history_tables(rows: Sequence[ReplayRow]) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:

@@ -20,7 +20,6 @@ from tests.offsets.log_tables import history_of
 from tests.offsets.mixed_twin import mixed_of
 from tests.offsets.twin import Twin, groups_alone
 
-CONSTANTS = {"audit_id": 1, "offsets_partition": 0}
 Row = dict[str, Any]
 
 
@@ -30,9 +29,9 @@ def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | Non
 
 def current_tables(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, list[Row]]:
     return {
-        "committed_offsets": tables.committed_rows(found, groups, **CONSTANTS).to_pylist(),
-        "pending_offsets": tables.pending_rows(found, **CONSTANTS).to_pylist(),
-        "open_transactions": tables.open_transaction_rows(found, **CONSTANTS).to_pylist(),
+        "committed_offsets": tables.committed_rows(found, [(0, name) for name in groups], audit_id=1).to_pylist(),
+        "pending_offsets": tables.pending_rows(found, audit_id=1).to_pylist(),
+        "open_transactions": tables.open_transaction_rows(found, audit_id=1).to_pylist(),
     }
 
 
@@ -49,7 +48,7 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLO
         if name == "pending_offsets":
             ours, expected = sorted(ours, key=by_producer), sorted(expected, key=by_producer)
         assert ours == expected, name
-    failures = tables.failure_rows(found, **CONSTANTS)
+    failures = tables.failure_rows(found, audit_id=1)
     assert pairs(failures, "log_offset", "detail") == twin.failures
     history = history_of(rows)
     assert_mixed(found, rows)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.offsets.columns import COMMIT, NEVER, Markers, Places, SlotRange, next_marker, number_slots
+from kgroups_spark.offsets import removals
+from kgroups_spark.offsets.columns import ALONE, COMMIT, NEVER, Markers, Places, SlotRange, next_marker, number_slots
 from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
@@ -16,7 +17,7 @@ from tests.coordinator.records import Log, T, X, Y
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import FATES, fates
 from tests.offsets.log_tables import history_of, table
-from tests.offsets.replayed_offsets import CONSTANTS, replayed, without_slots
+from tests.offsets.replayed_offsets import replayed, without_slots
 
 
 def folded(log: Log, version: str = "4.3") -> Fold:
@@ -41,14 +42,14 @@ def test_one_key_for_an_owner_and_a_place():
 
 
 def test_the_next_marker_of_a_producer():
-    markers = Markers(array(12), array(-1), array(7), array(COMMIT))
+    markers = Markers(ALONE, array(12), array(-1), array(7), array(COMMIT))
     assert next_marker(array(7, 8, 7), array(10, 11, 13), markers).tolist() == [0, -1, -1]
 
 
 def test_slots_are_numbered_by_group_topic_and_partition():
     group_id, topic = (pa.array(texts).dictionary_encode() for texts in (["g", "g", "g", "a"], ["t"] * 4))
     keys = {"group_id": group_id, "topic": topic, "partition": pa.array([1, 1, 0, 0], pa.int32())}
-    slot, slots = number_slots(pa.table(keys))
+    slot, slots = number_slots(pa.table(keys | {"log_offset": [0] * len(keys["topic"])}), ALONE)
     assert slot.tolist() == [2, 2, 1, 0]
     assert slots.groups.take(pa.array(slots.group)).to_pylist() == ["a", "g", "g"]
     assert slots.partition.tolist() == [0, 0, 1]
@@ -95,7 +96,9 @@ def test_releases_differ_where_kafka_does():
 def test_a_producer_that_a_tombstone_left_noted():
     """KAFKA-19164: the marker no longer finds the group, and the group is kept for ever."""
     log = Log("4.0.0").commit(1, producer=7).tombstone().end(7, "committed")
-    assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == [{"group_id": "g", "producer_id": 7}]
+    assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == [
+        {"number": 0, "group_id": "g", "producer_id": 7}
+    ]
     log.commit(1, producer=7).end(7, "committed")
     assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == []
 
@@ -119,13 +122,14 @@ def test_a_second_tombstone_reports_nothing():
     assert [(row["committed_offset"], row["is_reported"]) for row in rows] == [(5, True), (None, False)]
 
 
-def test_removals_are_remembered_for_the_next_commit():
+def test_removals_are_remembered_for_the_next_commit(monkeypatch):
     slot, place = array(4, 4, 4), array(3, 5, 9)
-    found = remember(slot, place, np.array([True, False, False]), array(4), array(6))
+    found = remember((slot, place, np.array([True, False, False])), (array(4), array(6)))
     assert found.reports.tolist() == [True, False, True]
     assert found.restarts.tolist() == [0]
     assert found.at_the_end.tolist() == [2]
-    forgotten = remember(array(1, 2), array(3, 4), np.array([True, True]), array(1), array(6), limit=1)
+    monkeypatch.setattr(removals, "REMEMBERED", 1)
+    forgotten = remember((array(1, 2), array(3, 4), np.array([True, True])), (array(1), array(6)))
     assert forgotten.restarts.tolist() == [-1]
 
 
@@ -161,7 +165,7 @@ def test_markers_are_completed_with_their_transactions():
 def test_rows_of_the_current_tables():
     log = Log().commit(1, commit_timestamp=1 << 60).commit(2, "u", producer=7).commit(3, group="h", metadata="m")
     found = replayed(log.rows, release("4.3"))
-    committed = tables.committed_rows(found, ["g"], **CONSTANTS).to_pylist()
+    committed = tables.committed_rows(found, [(0, "g")], audit_id=1).to_pylist()
     assert [(row["group_id"], row["committed_offset"], row["metadata"], row["is_orphan"]) for row in committed] == [
         ("g", 1, "", False),
         ("h", 3, "m", True),
@@ -169,13 +173,13 @@ def test_rows_of_the_current_tables():
     # The nearest time that a TIMESTAMP holds in the table, the record's own in the state.
     assert committed[0]["commit_timestamp"].year == 9999
     assert found.state.offsets.column("commit_timestamp").to_pylist()[0] == 1 << 60
-    (pending,) = tables.pending_rows(found, **CONSTANTS).to_pylist()
+    (pending,) = tables.pending_rows(found, audit_id=1).to_pylist()
     assert (pending["producer_id"], pending["transaction_start_offset"], pending["producer_epoch"]) == (7, 1, 0)
 
 
 def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0():
     log = Log().commit(1, record_type=0, value_version=1).commit(2)
-    (row,) = tables.failure_rows(replayed(log.rows, release("4.3")), **CONSTANTS).to_pylist()
+    (row,) = tables.failure_rows(replayed(log.rows, release("4.3")), audit_id=1).to_pylist()
     assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")
     assert (row["record_type"], row["record_name"], row["value_version"]) == (0, "LegacyOffsetCommit", 1)
     assert (row["group_id"], row["topic"], row["coordinator_fails"]) == ("g", "t", True)
@@ -194,6 +198,6 @@ def test_a_transaction_takes_its_epoch_from_its_first_offset_commit():
     record = {"producer_id": 7, "is_transactional": True}
     first = ReplayRow(3, T, "group_record", record_type=2, group_id="g", **record)
     commit = Log().commit(1, producer=7, producer_epoch=5).rows[0]._replace(log_offset=9)
-    (open_,) = tables.open_transaction_rows(replayed([first, commit], release("4.3")), **CONSTANTS).to_pylist()
+    (open_,) = tables.open_transaction_rows(replayed([first, commit], release("4.3")), audit_id=1).to_pylist()
     assert (open_["transaction_start_offset"], open_["producer_epoch"], open_["offset_count"]) == (3, 5, 1)
     assert open_["group_ids"] == ["g"]

@@ -16,7 +16,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay.state import ENTRIES, ShardState, loaded, saved
+from kgroups_spark.replay.state import ENTRIES, LogState, loaded, saved
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.records import classic, classic_member
@@ -51,7 +51,7 @@ def table_of(rows: Iterable[StateRow]) -> pa.Table:
     return pa.Table.from_pylist([row._asdict() for row in rows], schema=ENTRIES)
 
 
-def columns(state: ShardState) -> dict[str, list[dict[str, object]]]:
+def columns(state: LogState) -> dict[str, list[dict[str, object]]]:
     return {name: getattr(state.offsets, name).to_pylist() for name in OffsetState.__dataclass_fields__}
 
 
@@ -72,7 +72,7 @@ def test_columns_save_and_load_the_same_rows_as_objects(version: str, chosen: Ch
         for name, of in columns(state).items():
             assert sorted(map(str, of)) == sorted(map(str, columns(theirs)[name])), (seed, name)
         assert columns(state)["removed"] == columns(theirs)["removed"]
-        assert state.removed_groups == theirs.removed_groups and state.groups.keys() == theirs.groups.keys()
+        assert state.shards[0].removed == theirs.shards[0].removed and state.groups.keys() == theirs.groups.keys()
         assert without_order(entries(saved(state).to_pylist())) == without_order(shard.save()), seed
     assert kinds >= ({"group", "producer", "removed"} if chosen.every else {"group"})
 
@@ -84,7 +84,7 @@ def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
     assert columns(state)["removed"] == [
         {"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 7, "topic_id": None, "log_offset": 3}
     ]
-    assert state.removed_groups == {}
+    assert state.shards[0].removed == {}
     with pytest.raises(ValueError, match="type 'new'"):
         loaded(table_of([StateRow("new", None, "{}")]), release("4.3"))
 

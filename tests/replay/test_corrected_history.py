@@ -12,10 +12,11 @@ from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.replay.corrections import CorrectedAt, Correction, HistoryReplay
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.shard import Night
-from kgroups_spark.replay.state import ShardState, saved
+from kgroups_spark.replay.state import LogState, saved
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
 from tests.messages.member_texts import KEY, members
+from tests.offsets.log_tables import shard_history
 from tests.replay.state_entries import entries
 
 NIGHT = Night(1, "4.3", 50, Topics())
@@ -28,12 +29,12 @@ def history_of(value: bytes) -> ShardHistory:
     of_record = {name: getattr(record, name) for name in ("record_type", "record_name", "group_id", "value_version")}
     rows = rows_of("group_records", {"log_offset": 3, **of_record, "value": record.value_json()})
     commits, _, markers, quarantine = (arrow_schema(name).empty_table() for name in LOG_TABLES)
-    return ShardHistory.of_tables(commits, rows, markers, quarantine)
+    return shard_history((commits, rows, markers, quarantine))
 
 
 def replay_of(history: ShardHistory, *corrections: CorrectedAt) -> tuple[HistoryReplay, list[tuple[int, str, bool]]]:
     """A replay that has ended, and the versions of members that it reported."""
-    replay = HistoryReplay(0, NIGHT, ShardState(), history, corrections)
+    replay = HistoryReplay(NIGHT, LogState(), history, corrections=corrections)
     reported = [row for name, rows in replay.changes() if name == "group_member_versions" for row in rows.to_pylist()]
     return replay, sorted((row["log_offset"], row["member_id"], row["is_removed"]) for row in reported)
 

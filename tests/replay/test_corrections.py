@@ -8,7 +8,7 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay.corrections import Correction, corrected, corrections
-from kgroups_spark.replay.state import ShardState
+from kgroups_spark.replay.state import LogState
 from tests.coordinator.records import (
     Log,
     X,
@@ -31,7 +31,7 @@ def found(carried: Log, reported: Log) -> list[tuple]:
     return found_between(state_of(carried.shard), state_of(reported.shard))
 
 
-def found_between(carried: ShardState, reported: ShardState) -> list[tuple]:
+def found_between(carried: LogState, reported: LogState) -> list[tuple]:
     """Whether it is gone, type, and group or producer."""
     rows = corrections(carried, reported)
     reported = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]

@@ -15,16 +15,15 @@ from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.offsets.columns import ranges_between
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.replay import ALL_SLOTS
-from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.rows import event_batches
 from kgroups_spark.replay.shard import ShardReplay
 from kgroups_spark.replay.stages import no_cycle_collector
-from kgroups_spark.replay.state import ShardState
+from kgroups_spark.replay.state import LogState
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow, replay
-from tests.offsets.log_tables import history_tables
+from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import BORDERS, random_log
 from tests.replay.replayed_shards import AS_OF, RELEASES, night
 from tests.twin.offset_metadata import OffsetAndMetadata
@@ -34,10 +33,10 @@ from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
 Row = dict[str, Any]
 
 
-def replayed(rows: Sequence[ReplayRow], version: str, state: ShardState | None = None, ranges=ALL_SLOTS):
+def replayed(rows: Sequence[ReplayRow], version: str, state: LogState | None = None, ranges=ALL_SLOTS):
     """Rows by table, and the state after them."""
-    history = ShardHistory.of_tables(*history_tables(rows))
-    shard = ShardReplay(0, night(version), state or ShardState(), history, ranges)
+    history = shard_history(history_tables(rows))
+    shard = ShardReplay(night(version), state or LogState(), history, ranges)
     found: dict[str, list[Row]] = {}
     for name, table in shard.outputs():
         assert table.schema.names == arrow_schema(name).names
@@ -60,7 +59,7 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
             replay(shard, row)
     events.close()
     reported = [
-        row for batch in event_batches(events.take(), audit_id=1, offsets_partition=0) for row in batch.to_pylist()
+        row for batch in event_batches([(0, event) for event in events.take()], audit_id=1) for row in batch.to_pylist()
     ]
     found: dict[str, list[Row]] = {"group_events": reported}
     changes = shard.take_changes()

@@ -69,7 +69,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def shard(lake: Lake, number: int = 0, reader: PartReader | None = None, **counting: Any) -> StoredShard:
     history = StoredHistory({name: lake.table(name) for name in HISTORY}, **counting)
-    return history.shard(reader or PartReader(TASKS), number)
+    return StoredShard(history, reader or PartReader((0, 1, 2, 3)), number)
 
 
 def places(rows: pa.Table) -> list[int]:
@@ -143,7 +143,7 @@ def test_history_has_only_quarantined_records_that_still_do_not_decode(lake: Lak
     ]
     lake.put("quarantine", *records)
     found = shard(lake, decoded={0: np.array([4])})
-    assert places(found.history().quarantine) == [1, 4]
+    assert places(found.history({}).quarantine) == [1, 4]
     assert places(found.rows("quarantine")) == [1, 2, 4, 4]
 
 
@@ -160,13 +160,12 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
         return dataset_of(name, uri, paths, **more)
 
     with mock.patch.object(stored_tables, "dataset_of", counted):
-        reader = PartReader(TASKS)
+        (reader,) = TASKS.readers(0)
         assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
         # The fifth has no row of this task.
         assert opened == {file.path: 1 for file in lake.files["offset_commits"][:4]}
-        reader = PartReader(replace(TASKS, at_once=10))
-        for number in (1, 3):
-            shard(lake, number, reader).rows("offset_commits")
+        for reader in replace(TASKS, at_once=10).readers(1):
+            shard(lake, reader.shards[0], reader).rows("offset_commits")
     assert opened == {file.path: 3 for file in lake.files["offset_commits"][:4]} | {
         lake.files["offset_commits"][4].path: 1
     }
@@ -174,7 +173,7 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
 
 def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
     lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
-    found = shard(lake, reader=PartReader(replace(TASKS, at_once=4)))
+    found = shard(lake, reader=next(replace(TASKS, at_once=4).readers(0)))
     ranges = found.ranges()
     assert [places(found.rows("offset_commits", groups)) for groups in ranges] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(shard(lake).ranges()) == 1

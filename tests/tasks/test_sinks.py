@@ -25,7 +25,7 @@ from kgroups_spark.replay.sinks import (
     sink_of,
     written,
 )
-from kgroups_spark.replay.stored_history import PartReader, TaskShards
+from kgroups_spark.replay.stored_history import PartReader
 from kgroups_spark.spark.tasks import numbers
 from kgroups_spark.tables.definitions import NIGHT, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
@@ -39,7 +39,7 @@ def test_nothing_of_a_lost_shard_counts(tmp_path: Path, local) -> None:
         made = sink.run(Given(numbers(1)), three_shards())
         assert (made.facts, made.rows) == (["1 is read", "2 is lost", "3 is read"], {"offset_commits": 4})
         assert sorted(sink.table(writes, "offset_commits")["offsets_partition"].to_pylist()) == [1, 1, 3, 3]
-        reader, found = PartReader(TaskShards(((1, 2, 3),), dict.fromkeys((1, 2, 3), 2))), {}
+        reader, found = PartReader((1, 2, 3)), {}
         for is_again, kinds in ((False, (ROWS, PASSED_ON)), (True, (AGAIN,))):
             for name, table in sink.tables(kinds, ("offset_commits", "transaction_markers")).items():
                 for number in (1, 2, 3):

@@ -10,7 +10,7 @@ import orjson
 from kgroups_spark.coordinator.events import Slot
 from kgroups_spark.coordinator.state_entries import StateRow, group_of, group_row, noted_row, producer_row, removed_rows
 from kgroups_spark.coordinator.versions import Group
-from kgroups_spark.replay.state import ShardState, loaded, plain_entries
+from kgroups_spark.replay.state import LogState, loaded, plain_entries
 from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, TopicPartition
 from tests.twin.shard_events import RemovedOffset
 from tests.twin.transactions import OpenTransaction
@@ -124,6 +124,6 @@ def _load_producer(shard: Shard, payload: Json) -> None:
         )
 
 
-def state_of(shard: Shard) -> ShardState:
+def state_of(shard: Shard) -> LogState:
     """The state of the shard in the package's form."""
-    return loaded(plain_entries(list(save(shard))), shard.release)
+    return loaded(plain_entries([(0, row) for row in save(shard)]), shard.release)

@@ -1,0 +1,79 @@
+"""Offsets partitions that are replayed together give the rows and states that each gives alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.coordinator import events
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.offsets import removals
+from kgroups_spark.offsets.columns import JoinedLog
+from kgroups_spark.replay.shard import ShardReplay
+from kgroups_spark.replay.state import ENTRIES, loaded, saved
+from kgroups_spark.tables.rows import constant, no_rows, with_columns
+from tests.chosen import Chosen
+from tests.coordinator.replay_row import ReplayRow
+from tests.offsets.log_tables import history_tables, shard_history
+from tests.offsets.random_logs import random_log
+from tests.replay.replayed_shards import RELEASES, night
+
+Logs = Mapping[int, Sequence[ReplayRow]]
+# All log offsets of random logs are below.
+END = 1 << 41
+
+
+def replayed(logs: Logs, version: str, state: pa.Table) -> tuple[Counter[str], pa.Table]:
+    """The rows of all tables and the mixed commits, as text; and the state as entries."""
+    tables = []
+    for number, rows in logs.items():
+        found = history_tables(rows)
+        tables.append([with_columns(t, offsets_partition=constant(number, len(t), pa.int32())) for t in found])
+    log = JoinedLog.over(list(logs), dict.fromkeys(logs, END))
+    history = shard_history(map(pa.concat_tables, zip(*tables, strict=True)), log=log)
+    replay = ShardReplay(night(version), loaded(state, release(version), log), history)
+    made = Counter(f"{name} {row}" for name, rows in replay.outputs() for row in rows.to_pylist())
+    made.update(map(str, replay.mixed))
+    return made, saved(replay.state)
+
+
+def in_nights(logs: Logs, version: str, cuts: Sequence[float]) -> tuple[Counter[str], list[str]]:
+    """The same of the nights that end at these shares of each log, and the last state."""
+    state, made = no_rows(ENTRIES), Counter[str]()
+    for start, end in zip([0.0, *cuts], [*cuts, 1.0], strict=True):
+        some = {n: rows[round(start * len(rows)) : round(end * len(rows))] for n, rows in logs.items()}
+        reported, state = replayed(some, version, state)
+        made += reported
+    return made, sorted(map(str, state.to_pylist()))
+
+
+@pytest.mark.parametrize("remembered", [65536, 2])
+def test_partitions_replayed_together_equal_each_alone(
+    remembered: int, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have the same groups, topics and producers."""
+    monkeypatch.setattr(events, "REMEMBERED", remembered)
+    monkeypatch.setattr(removals, "REMEMBERED", remembered)
+    for version in chosen.some(RELEASES, 2):
+        for _ in range(60 if chosen.every else 6):
+            seeds = [chosen.random.randrange(1 << 32) for _ in range(chosen.random.randint(2, 5))]
+            cuts = sorted(chosen.random.random() for _ in range(chosen.random.randrange(3)))
+            logs = {3 + 4 * number: random_log(seed) for number, seed in enumerate(seeds)}
+            made, state = in_nights(logs, version, cuts)
+            alone = [in_nights({number: log}, version, cuts) for number, log in logs.items()]
+            why = (version, seeds, cuts)
+            assert made == sum((rows for rows, _ in alone), Counter()), why
+            assert state == sorted(entry for _, entries in alone for entry in entries), why
+
+
+def test_the_same_log_twice_is_one_log_after_the_other() -> None:
+    """Its last producer, group and topic are the first ones of the next partition."""
+    rows = [row for seed in range(40) for row in random_log(seed) if row.log_offset < 1000]
+    log = [row._replace(log_offset=at, batch_offset=None) for at, row in enumerate(rows)]
+    made, state = in_nights({0: log, 1: log}, "4.0.0", [0.5])
+    alone = [in_nights({number: log}, "4.0.0", [0.5]) for number in (0, 1)]
+    assert made == alone[0][0] + alone[1][0]
+    assert state == sorted([*alone[0][1], *alone[1][1]])
