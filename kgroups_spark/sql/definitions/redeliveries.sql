@@ -33,9 +33,9 @@ batches AS (
     batch."lastOffset" AS last_offset,
     batch."deliveryCount" AS delivery_count,
     min(log_offset) AS log_offset,
-    arg_min(
-      CASE WHEN log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN log_timestamp END, log_offset
-    ) AS log_timestamp
+    min_by(
+      {'at': CASE WHEN log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN log_timestamp END}, log_offset
+    ).at AS log_timestamp
   FROM written
   WHERE batch."deliveryCount" > 1 AND batch."lastOffset" BETWEEN batch."firstOffset" AND 9223372036854775806
   GROUP BY
