@@ -14,12 +14,7 @@
 -- log_offset: That record of __share_group_state
 
 WITH written AS (
-  SELECT
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    log_offset,
+  SELECT state_partition, group_id, topic_id, partition, log_offset, log_timestamp,
     unnest(from_json(
       value,
       '{"stateBatches": [
@@ -31,85 +26,45 @@ WITH written AS (
 ),
 -- Each snapshot repeats them.
 batches AS (
-  SELECT
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    batch."firstOffset" AS first_offset,
-    batch."lastOffset" AS last_offset,
-    max(batch."deliveryState") AS state,
-    max(batch."deliveryCount") AS delivery_count,
-    min(log_offset) AS log_offset
+  SELECT state_partition, group_id, topic_id, partition,
+    batch."firstOffset" AS begins, batch."lastOffset" AS ends,
+    max(batch."deliveryState") AS state, max(batch."deliveryCount") AS delivery_count,
+    min(struct_pack(log_offset := log_offset, log_timestamp := log_timestamp)) AS shown
   FROM written
   WHERE batch."deliveryState" IN (3, 4) AND batch."lastOffset" BETWEEN batch."firstOffset" AND 9223372036854775806
   GROUP BY state_partition, group_id, topic_id, partition, batch."firstOffset", batch."lastOffset"
 ),
 borders AS (
-  SELECT state_partition, group_id, topic_id, partition, first_offset AS border FROM batches
+  SELECT state_partition, group_id, topic_id, partition, begins AS first_offset FROM batches
   UNION
-  SELECT state_partition, group_id, topic_id, partition, last_offset + 1 FROM batches
+  SELECT state_partition, group_id, topic_id, partition, ends + 1 FROM batches
 ),
 pieces AS (
-  SELECT
-    *,
-    lead(border) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY border) - 1 AS last_offset
+  SELECT *, lead(first_offset) OVER its - 1 AS last_offset, row_number() OVER its AS number
   FROM borders
+  WINDOW its AS (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
 ),
 covered AS (
-  SELECT
-    pieces.state_partition,
-    pieces.group_id,
-    pieces.topic_id,
-    pieces.partition,
-    pieces.border AS first_offset,
-    max(pieces.last_offset) AS last_offset,
-    max(batches.state) AS state,
-    max(batches.delivery_count) AS delivery_count,
-    min(batches.log_offset) AS log_offset
+  SELECT state_partition, group_id, topic_id, partition, number, first_offset, last_offset,
+    max(state) AS state, max(delivery_count) AS delivery_count, min(shown) AS shown
   FROM pieces
-  JOIN batches
-    ON batches.state_partition = pieces.state_partition
-    AND batches.group_id = pieces.group_id
-    AND batches.topic_id = pieces.topic_id
-    AND batches.partition = pieces.partition
-    AND batches.first_offset <= pieces.border
-    AND batches.last_offset >= pieces.border
-  GROUP BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
+  JOIN batches USING (state_partition, group_id, topic_id, partition)
+  WHERE begins <= first_offset AND ends >= first_offset
+  GROUP BY state_partition, group_id, topic_id, partition, number, first_offset, last_offset
 ),
--- Adjacent ones that were given up together are one.
+-- Adjacent ones that were given up together are one: their numbers follow each other.
 marked AS (
-  SELECT
-    *,
-    CASE WHEN lag(last_offset) OVER alike + 1 = first_offset THEN 0 ELSE 1 END AS is_first
+  SELECT *,
+    number - row_number() OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition, shown, delivery_count, state ORDER BY number
+    ) AS island
   FROM covered
-  WINDOW alike AS (
-    PARTITION BY state_partition, group_id, topic_id, partition, log_offset, delivery_count, state ORDER BY first_offset
-  )
-),
-numbered AS (
-  SELECT
-    *,
-    sum(is_first) OVER (
-      PARTITION BY state_partition, group_id, topic_id, partition, log_offset, delivery_count, state
-      ORDER BY first_offset
-      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS number
-  FROM marked
 ),
 ranges AS (
-  SELECT
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    log_offset,
-    delivery_count,
-    state,
-    min(first_offset) AS first_offset,
-    max(last_offset) AS last_offset
-  FROM numbered
-  GROUP BY state_partition, group_id, topic_id, partition, log_offset, delivery_count, state, number
+  SELECT state_partition, group_id, topic_id, partition, shown, delivery_count, state,
+    min(first_offset) AS first_offset, max(last_offset) AS last_offset
+  FROM marked
+  GROUP BY state_partition, group_id, topic_id, partition, shown, delivery_count, state, island
 ),
 names AS (
   SELECT topic_id, max(topic) AS topic
@@ -117,26 +72,21 @@ names AS (
   GROUP BY topic_id
 ),
 settings AS (
-  SELECT
-    group_id,
+  SELECT group_id,
     max(CASE WHEN name = 'share.delivery.count.limit' THEN TRY_CAST(value AS BIGINT) END) AS delivery_count_limit,
     max(CASE WHEN name = 'errors.deadletterqueue.topic.name' AND value <> '' THEN value END) AS queue_topic
   FROM group_settings
   GROUP BY group_id
 )
-SELECT
-  ranges.*,
-  names.topic,
-  settings.queue_topic,
-  ranges.last_offset - ranges.first_offset + 1 AS records,
+SELECT ranges.*, names.topic, settings.queue_topic,
+  last_offset - first_offset + 1 AS records,
   CASE
-    WHEN ranges.delivery_count >= settings.delivery_count_limit THEN 'attempts_used_up'
-    WHEN ranges.delivery_count < settings.delivery_count_limit THEN 'rejected_or_gap'
+    WHEN delivery_count >= delivery_count_limit THEN 'attempts_used_up'
+    WHEN delivery_count < delivery_count_limit THEN 'rejected_or_gap'
   END AS reason,
-  CASE ranges.state WHEN 3 THEN 'archiving' ELSE 'archived' END AS delivery_state,
+  CASE state WHEN 3 THEN 'archiving' ELSE 'archived' END AS delivery_state,
+  shown.log_offset AS log_offset,
   CASE WHEN shown.log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN shown.log_timestamp END AS given_up_at
 FROM ranges
-JOIN share_group_state_records AS shown
-  ON shown.state_partition = ranges.state_partition AND shown.log_offset = ranges.log_offset
 LEFT JOIN names ON names.topic_id = ranges.topic_id
 LEFT JOIN settings ON settings.group_id = ranges.group_id

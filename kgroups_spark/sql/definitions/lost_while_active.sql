@@ -9,30 +9,13 @@
 -- log_offset: The record that removed it
 
 WITH spans AS (
-  SELECT
-    offsets_partition AS span_partition,
-    group_id AS span_group,
-    log_offset AS span_begins,
-    lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS span_ends,
-    state,
-    member_count
+  SELECT offsets_partition, group_id, log_offset AS span_begins, state, member_count,
+    lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS span_ends
   FROM group_versions
 )
-SELECT
-  removed.offsets_partition,
-  removed.group_id,
-  removed.topic,
-  removed.partition,
-  removed.offset_before AS committed_offset,
-  removed.event_timestamp AS removed_at,
-  removed.cause,
-  spans.state,
-  spans.member_count,
-  removed.log_offset
-FROM all_events AS removed
-JOIN spans
-  ON spans.span_partition = removed.offsets_partition
-  AND spans.span_group = removed.group_id
-  AND spans.span_begins < removed.log_offset
-  AND (spans.span_ends IS NULL OR spans.span_ends >= removed.log_offset)
-WHERE removed.event = 'offset_removed' AND removed.cause IN ('expired', 'probably_expired') AND spans.member_count > 0
+SELECT offsets_partition, group_id, topic, partition, offset_before AS committed_offset, event_timestamp AS removed_at,
+  cause, state, member_count, log_offset
+FROM all_events
+JOIN spans USING (offsets_partition, group_id)
+WHERE event = 'offset_removed' AND cause IN ('expired', 'probably_expired') AND member_count > 0
+  AND span_begins < log_offset AND (span_ends IS NULL OR span_ends >= log_offset)

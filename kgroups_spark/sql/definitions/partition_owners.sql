@@ -19,10 +19,7 @@ WITH reduced AS (
   GROUP BY offsets_partition
 ),
 topologies AS (
-  SELECT
-    offsets_partition AS topology_partition,
-    group_id AS topology_group,
-    log_offset AS topology_offset,
+  SELECT offsets_partition AS topology_partition, group_id AS topology_group, log_offset AS topology_offset,
     lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_topology_offset,
     list_transform(
       from_json(
@@ -43,14 +40,7 @@ topologies AS (
   WHERE record_type = 23 AND value IS NOT NULL
 ),
 assigned AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    log_offset,
-    log_timestamp,
-    client_id,
-    client_host,
+  SELECT offsets_partition, group_id, member_id, log_offset, log_timestamp, client_id, client_host,
     list_transform(
       list_concat(coalesce(assigned_partitions, []), coalesce(pending_revocation_partitions, [])),
       lambda held: {'topic': held.topic, 'topic_id': held.topic_id, 'partition': held.partition}
@@ -58,14 +48,7 @@ assigned AS (
   FROM group_member_versions
   WHERE assigned_tasks IS NULL
   UNION ALL
-  SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    log_offset,
-    log_timestamp,
-    client_id,
-    client_host,
+  SELECT offsets_partition, group_id, member_id, log_offset, log_timestamp, client_id, client_host,
     flatten(list_transform(
       list_filter(
         list_concat(coalesce(assigned_tasks, []), coalesce(pending_revocation_tasks, [])),

@@ -9,68 +9,42 @@
 -- delivery_count: The highest delivery count among them
 
 WITH written AS (
-  SELECT
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    log_offset,
-    log_timestamp,
+  SELECT state_partition, group_id, topic_id, partition, log_offset,
+    CASE WHEN log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN log_timestamp END AS log_timestamp,
     unnest(from_json(
       value, '{"stateBatches": [{"firstOffset": "BIGINT", "lastOffset": "BIGINT", "deliveryCount": "INTEGER"}]}'
     )."stateBatches") AS batch
   FROM share_group_state_records
   WHERE value IS NOT NULL
 ),
--- Each snapshot repeats them; a time counts as for all views.
+-- Each snapshot repeats them.
 batches AS (
-  SELECT
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    batch."firstOffset" AS first_offset,
-    batch."lastOffset" AS last_offset,
-    batch."deliveryCount" AS delivery_count,
-    min(log_offset) AS log_offset,
-    arg_min(
-      CASE WHEN log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN log_timestamp END, log_offset
-    ) AS log_timestamp
+  SELECT state_partition, group_id, topic_id, partition,
+    batch."firstOffset" AS begins, batch."lastOffset" AS ends, batch."deliveryCount" AS delivery_count,
+    min(struct_pack(log_offset := log_offset, log_timestamp := log_timestamp)) AS shown
   FROM written
   WHERE batch."deliveryCount" > 1 AND batch."lastOffset" BETWEEN batch."firstOffset" AND 9223372036854775806
-  GROUP BY
-    state_partition, group_id, topic_id, partition, batch."firstOffset", batch."lastOffset", batch."deliveryCount"
+  GROUP BY state_partition, group_id, topic_id, partition, batch."firstOffset", batch."lastOffset", batch."deliveryCount"
 ),
 borders AS (
-  SELECT state_partition, group_id, topic_id, partition, first_offset AS border FROM batches
+  SELECT state_partition, group_id, topic_id, partition, begins AS border FROM batches
   UNION
-  SELECT state_partition, group_id, topic_id, partition, last_offset + 1 FROM batches
+  SELECT state_partition, group_id, topic_id, partition, ends + 1 FROM batches
 ),
 pieces AS (
-  SELECT
-    *,
+  SELECT *,
     lead(border) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY border) - border AS records
   FROM borders
 ),
 counts AS (
-  SELECT
-    pieces.*,
-    batches.log_timestamp,
-    batches.delivery_count,
-    batches.delivery_count - greatest(1, coalesce(max(batches.delivery_count) OVER before, 1)) AS more
+  SELECT *,
+    delivery_count - greatest(1, coalesce(max(delivery_count) OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition, border ORDER BY shown.log_offset, delivery_count
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), 1)) AS more
   FROM pieces
-  JOIN batches
-    ON batches.state_partition = pieces.state_partition
-    AND batches.group_id = pieces.group_id
-    AND batches.topic_id = pieces.topic_id
-    AND batches.partition = pieces.partition
-    AND batches.first_offset <= pieces.border
-    AND batches.last_offset >= pieces.border
-  WINDOW before AS (
-    PARTITION BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
-    ORDER BY batches.log_offset, batches.delivery_count
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  )
+  JOIN batches USING (state_partition, group_id, topic_id, partition)
+  WHERE begins <= border AND ends >= border
 ),
 names AS (
   SELECT topic_id, max(topic) AS topic
@@ -79,30 +53,16 @@ names AS (
 ),
 -- A record may be delivered again twice on a day.
 by_day AS (
-  SELECT
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    date_trunc('day', log_timestamp) AS day,
-    border,
-    records,
-    sum(more) AS more,
-    max(delivery_count) AS delivery_count
+  SELECT state_partition, group_id, topic_id, partition, border, records,
+    date_trunc('day', shown.log_timestamp) AS day, sum(more) AS more, max(delivery_count) AS delivery_count
   FROM counts
   WHERE more > 0
-  GROUP BY state_partition, group_id, topic_id, partition, date_trunc('day', log_timestamp), border, records
+  GROUP BY state_partition, group_id, topic_id, partition, border, records, date_trunc('day', shown.log_timestamp)
 )
-SELECT
-  by_day.state_partition,
-  by_day.group_id,
-  by_day.topic_id,
-  max(names.topic) AS topic,
-  by_day.partition,
-  by_day.day,
-  CAST(sum(by_day.more * by_day.records) AS BIGINT) AS redeliveries,
-  CAST(sum(by_day.records) AS BIGINT) AS records,
-  max(by_day.delivery_count) AS delivery_count
+SELECT state_partition, group_id, by_day.topic_id, max(names.topic) AS topic, partition, day,
+  CAST(sum(more * records) AS BIGINT) AS redeliveries,
+  CAST(sum(records) AS BIGINT) AS records,
+  max(delivery_count) AS delivery_count
 FROM by_day
 LEFT JOIN names ON names.topic_id = by_day.topic_id
-GROUP BY by_day.state_partition, by_day.group_id, by_day.topic_id, by_day.partition, by_day.day
+GROUP BY state_partition, group_id, by_day.topic_id, partition, day

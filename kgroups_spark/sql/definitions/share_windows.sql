@@ -7,11 +7,7 @@
 -- is_full: The window is full and none of its stored records is available: fetches return nothing; false: not shown by the log; null: a number is unknown
 
 WITH stored AS (
-  SELECT
-    group_id AS of_group,
-    topic_id AS of_topic,
-    partition AS of_partition,
-    max(last_offset) AS last_offset,
+  SELECT group_id, topic_id, partition, max(last_offset) AS last_offset,
     sum(CASE
       WHEN delivery_state = 'available' AND last_offset >= first_offset
         THEN CAST(last_offset AS DECIMAL(38, 0)) - first_offset + 1
@@ -21,26 +17,23 @@ WITH stored AS (
   GROUP BY group_id, topic_id, partition
 ),
 locks AS (
-  SELECT group_id AS locked_group, max(TRY_CAST(value AS BIGINT)) AS record_locks
+  SELECT group_id, max(TRY_CAST(value AS BIGINT)) AS record_locks
   FROM group_settings
   WHERE name = 'share.partition.max.record.locks'
   GROUP BY group_id
 ),
 windows AS (
-  SELECT
-    partitions.*,
+  SELECT partitions.*, locks.record_locks,
+    TRY_CAST(coalesce(stored.available, 0) AS BIGINT) AS available,
     CASE
       WHEN start_offset IS NOT NULL
         THEN TRY_CAST(greatest(CAST(stored.last_offset AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT)
-    END AS window_records,
-    TRY_CAST(coalesce(stored.available, 0) AS BIGINT) AS available,
-    locks.record_locks
+    END AS window_records
   FROM share_partitions AS partitions
   LEFT JOIN stored
-    ON stored.of_group = partitions.group_id
-    AND stored.of_topic = partitions.topic_id
-    AND stored.of_partition = partitions.partition
-  LEFT JOIN locks ON locks.locked_group = partitions.group_id
+    ON stored.group_id = partitions.group_id AND stored.topic_id = partitions.topic_id
+    AND stored.partition = partitions.partition
+  LEFT JOIN locks ON locks.group_id = partitions.group_id
 )
 SELECT *, window_records >= record_locks AND available = 0 AS is_full
 FROM windows
