@@ -97,7 +97,7 @@ def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
             return name
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras, "distribution", distribution)
+    monkeypatch.setattr("importlib.metadata.distribution", distribution)
     monkeypatch.setattr(extras, "IMPORTED_FROM", folder)
     assert extras.how_to_install("read") == command
 

@@ -182,7 +182,7 @@ def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
 
 def test_a_signal_after_the_work_ends_the_process_silently() -> None:
     script = """
-        import atexit, sys, time
+        import atexit, pyspark, sys, time
         from kgroups_spark.cli import main as cli
         from kgroups_spark.cli import dump
 

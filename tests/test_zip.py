@@ -61,6 +61,11 @@ LINES = {
     f"history {GROUP}": 0,
     "pending --lake ./lake": 0,
     "findings --lake ./lake": 0,
+    "lag --lake ./lake": 1,  # no audit of a live cluster
+    "dead-letters --lake ./lake": 0,
+    "migration --lake ./lake": 0,
+    "cleanup --lake ./lake": 0,
+    "metrics --lake ./lake": 0,
     f"export-offsets {GROUP} --as-of 2026-11-11T02:47 --output offsets.csv": 0,
     "compare --lake ./lake --release-version 4.0 --engine local": 0,
     "sql --lake ./lake .tables": 0,

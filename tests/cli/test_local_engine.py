@@ -61,7 +61,7 @@ def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path: Path) -> None
     assert facts == {"codes": [0] * 6, "loaded": []}
     assert "__consumer_offsets: 35 groups, 186 committed offsets" in rows
     assert sum(line.startswith("{") for line in rows.splitlines()) == 35
-    assert "audit 2: nothing new to read" in said
+    assert "audit 2: no new record" in said
     assert "offset_commits: 28,404 rows removed" in said
 
 

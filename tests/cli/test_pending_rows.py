@@ -89,7 +89,7 @@ def test_a_transaction_of_unknown_beginning_is_last_without_an_age_and_does_not_
 
 def test_column_names_are_those_of_the_tables():
     contract = {*OPEN_TRANSACTIONS.names, *PENDING_OFFSETS.names}
-    assert {column.name for column in SCREEN} - contract == {"age", "is_hanging"}
+    assert {column.name for column in SCREEN} - contract == {"age"}
     assert set(PENDING_OFFSETS.names) <= set(COLUMNS)
 
 

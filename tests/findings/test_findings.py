@@ -271,6 +271,7 @@ def test_rows_are_those_of_the_table_errors_first() -> None:
     assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
         ("error", "orphaned_offsets", 9),
         ("error", "hanging_transaction", 9),
+        ("warning", "partition_assigned_to_nobody", 9),
         ("warning", "committed_by_non_owner", 9),
     ]
     assert list(rows[0]) == TABLES["findings"].schema.names

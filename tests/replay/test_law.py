@@ -70,11 +70,17 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
         ("group_members", shard_rows.MemberRow, shard.member_rows()),
         ("committed_offsets", CommittedRow, shard.committed_rows()),
         ("pending_offsets", PendingRow, shard.pending_rows()),
-        ("open_transactions", OpenTransactionRow, shard.open_transaction_rows()),
+        ("open_transactions", OpenTransactionRow, map(judged, shard.open_transaction_rows())),
     ):
         found[name] = table_batch(name, kind._fields, [r for r in made if isinstance(r, kind)], audit_id=1).to_pylist()
     found |= decided(found, shard.groups_in_transactions(), version)
     return {name: in_order(name, of) for name, of in found.items() if of}
+
+
+def judged(row: OpenTransactionRow) -> OpenTransactionRow:
+    """Open for more than 15 minutes."""
+    since = row.open_since
+    return row._replace(is_hanging=None if since is None else since < AS_OF - 15 * 60_000)
 
 
 def decided(found: dict[str, list[Row]], held: set[str], version: str) -> dict[str, list[Row]]:

@@ -17,7 +17,6 @@ from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
 from kgroups_spark.cluster.requests import PartitionMetadata, TopicMetadata
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.partition_log import LogStartMoved
-from kgroups_spark.spark import data_sources as kafka_raw
 from kgroups_spark.spark.data_sources import (
     RECORDS,
     BadOption,
@@ -51,7 +50,7 @@ LOG = [
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster(list(LOG))
-    monkeypatch.setattr(kafka_raw, "Cluster", lambda client: nullcontext(fake))
+    monkeypatch.setattr("kgroups_spark.cluster.cluster.Cluster", lambda client: nullcontext(fake))
     return fake
 
 
@@ -150,7 +149,7 @@ class TestTasks:
         topic = TopicMetadata("t", TOPIC_ID, metadata, None)
         fake = FakeCluster([]).as_cluster()
         logs = [LiveLog(fake, topic, number, 0, 100, 5) for number in metadata]
-        monkeypatch.setattr(kafka_raw, "live_logs", lambda cluster, name: LiveLogs(topic, logs, []))
+        monkeypatch.setattr("kgroups_spark.cluster.live_log.live_logs", lambda cluster, name: LiveLogs(topic, logs, []))
         return plan_spans(parse_options({**SERVERS, "minPartitions": str(min_partitions)}), fake)
 
     def test_two_at_most_for_a_broker(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,5 +51,5 @@ def test_an_old_transaction_that_the_coordinator_will_end_does_not_hang(
 
 
 def test_without_that_log_an_old_transaction_hangs_and_a_young_one_does_not() -> None:
-    opened = story().rows("open_transactions")
+    opened = story().table("open_transactions").to_pylist()
     assert sorted((row["producer_id"], row["is_hanging"]) for row in opened) == [(4010, True), (4015, False)]

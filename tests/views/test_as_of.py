@@ -33,7 +33,7 @@ COLUMNS = {
     "committed_offsets": CommittedRow._fields,
     "pending_offsets": PendingRow._fields,
     "groups": ("offsets_partition", *GroupRow._fields[GROUP_COLUMNS]),
-    "group_members": MemberRow._fields[:-4],
+    "group_members": MemberRow._fields[:-5],
 }
 # At most so many moments of a log are checked.
 MOMENTS = 20
