@@ -131,6 +131,10 @@ class InMemory:
         # A filter copies all columns, those of the ledger in half a millisecond, and mostly every row is chosen.
         return rows if pc.all(chosen, skip_nulls=False).as_py() else rows.filter(chosen)
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """For DuckDB."""
+        return self._rows.__arrow_c_stream__(requested_schema)
+
     def to_batches(self, filter: pc.Expression | None = None) -> list[pa.RecordBatch]:
         found: list[pa.RecordBatch] = self.to_table(filter=filter).to_batches()
         return found
