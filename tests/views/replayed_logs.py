@@ -95,7 +95,7 @@ class ReplayedPartition:
             map(_timed, shard.committed_rows()),
             map(_timed, shard.pending_rows()),
             ((self.offsets_partition, *row[GROUP_COLUMNS]) for row in shard.group_rows()),
-            (row[:-4] for row in shard.member_rows()),
+            (row[:-5] for row in shard.member_rows()),
         )
         for name, rows in zip(STATES, found, strict=True):
             self.states[moment, name] = {tuple(map(plain, row)) for row in rows}
