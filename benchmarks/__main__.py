@@ -181,6 +181,18 @@ def _skewed_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
     return [_ratio("a partition with 80 % of the records, against even", skewed, even, 1.3, "s")]
 
 
+def _small_partitions(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    """The costs for the same records in Kafka's 50 offsets partitions and in 8."""
+    audits = []
+    for count in (50, 8):
+        log = _log(work, _shape(options, 200_000, kind="usual", partitions=count))
+        _say(f"200,000 records in {count} partitions, {options.audit_rounds} rounds and one to warm up")
+        rounds = _json("whole_audit", options, log, work / "partitions", options.audit_rounds)["rounds"]
+        audits.append([each["audit"] for each in rounds])
+    small, large = audits
+    return [_ratio("200,000 records in 50 partitions, against 8", small, large, 1.2)]
+
+
 def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
     assert options.nights > 1, "--nights: two at least"
     seconds = nights.measure(work, _shape(options, options.records // 5), options.nights, options.rounds)
@@ -263,6 +275,7 @@ MEASURES: dict[str, Callable[[argparse.Namespace, Path], list[Ratio]]] = {
     "large": _large_log,
     "live": _live_offsets,
     "skew": _skewed_log,
+    "partitions": _small_partitions,
     "nights": _nights,
     "local": _without_spark,
 }

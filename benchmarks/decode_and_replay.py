@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     decoder, context = GroupRecordDecoder(), ReadContext(0, NEWEST, open_file)
     records = keys = offset_sum = 0
     for copy in find_partitions([folder]):
-        reading = RangeDecoder(whole_log(copy), context, decoder)
+        reading = RangeDecoder([whole_log(copy)], context, decoder)
         tables: dict[str, list[pa.Table]] = defaultdict(list)
         with no_cycle_collector():
             for name, rows in reading.outputs():

@@ -31,7 +31,7 @@ def prepare(segments: str, folder: Path) -> list[str]:
         path = str(folder / f"{copy.partition}.arrow")
         paths.append(path)
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, arrow_schema(NAME)) as writer:
-            for name, rows in RangeDecoder(whole_log(copy), context, GroupRecordDecoder()).outputs():
+            for name, rows in RangeDecoder([whole_log(copy)], context, GroupRecordDecoder()).outputs():
                 if name == NAME:
                     writer.write_table(as_table(rows).unify_dictionaries().cast(arrow_schema(NAME)))
     return paths

@@ -27,7 +27,8 @@ from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.counts import CLUSTER, NAMING, HistoryNames, NamesOfShard, names_of_shards, sightings, summed
-from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails, decodable, decoded_again, misread
+from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails, decodable, misread
+from kgroups_spark.replay.range_decoder import decoded_again
 from kgroups_spark.replay.shard import AuditSpans, Output, ReadBy
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards, usable_checkpoints
 from kgroups_spark.replay.sinks import Fact, Sink, TaskOutput, sink_of

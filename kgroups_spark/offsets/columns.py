@@ -79,7 +79,7 @@ class JoinedLog:
         number = self.number_at(numbers(rows[by]))
         columns = by_name(rows) | {"offsets_partition": pa.array(self.partitions[number].astype(np.int32))}
         start = pa.array(self.starts[number])
-        places = [name for name in ("log_offset", "transaction_start_offset") if name in columns]
+        places = [name for name in ("log_offset", "marker_offset", "transaction_start_offset") if name in columns]
         return columns | {name: pc.subtract(columns[name], start) for name in places}
 
 

@@ -18,11 +18,10 @@ from kgroups_spark.lake.parts import ROWS_PER_GROUP
 from kgroups_spark.messages.coordinator_records import (
     EARLY_ACCESS,
     CoordinatorRecord,
-    GroupRecordDecoder,
     Undecodable,
     layout_from_json,
 )
-from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, OffsetKeys, classify
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.offsets.columns import (
     ABORT,
@@ -31,6 +30,7 @@ from kgroups_spark.offsets.columns import (
     I64,
     LARGEST_KEY,
     NEITHER,
+    JoinedLog,
     Markers,
     milliseconds,
     next_marker,
@@ -38,7 +38,6 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
-from kgroups_spark.replay.counts import GroupTraffic, has_id
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_batch, timestamps, with_columns
 from kgroups_spark.tables.schemas import arrow_schema
@@ -58,12 +57,11 @@ ROWS_AT_ONCE = 1 << 17
 
 
 class CommitBatches:
-    """Rows of `offset_commits` of one range, sorted by group, topic, partition and log offset in lots of
-    ROWS_AT_ONCE."""
+    """Rows of `offset_commits` of a log, sorted by offsets partition, group, topic, partition and log offset, some
+    ROWS_AT_ONCE at a time. `log`: of the chunks so far."""
 
-    def __init__(self, audit_id: int, offsets_partition: int) -> None:
-        self._audit_id = audit_id
-        self._offsets_partition = offsets_partition
+    def __init__(self, audit_id: int, log: JoinedLog) -> None:
+        self._audit_id, self.log = audit_id, log
         # Rows in transactions without a marker so far, with their producers.
         self._held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
         self._waiting: list[pa.RecordBatch] = []
@@ -123,7 +121,8 @@ class CommitBatches:
         table = in_one_chunk(self._waited())
         group_id, topic = (ranks(table.column(name).chunk(0)) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
-        order = pa.array(_order((group_id, topic, partition, log_offset)))
+        order = pa.array(_order((self.log.number_at(log_offset), group_id, topic, partition, log_offset)))
+        table = pa.table(self.log.parted(table))
         ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
         for start, end in itertools.pairwise(ends.tolist()):
             yield table.take(order.slice(start, end - start))
@@ -140,7 +139,7 @@ class CommitBatches:
         offset_delta = records.offset_delta[rows]
         columns = {
             "audit_id": constant(self._audit_id, n, pa.int64()),
-            "offsets_partition": constant(self._offsets_partition, n, pa.int32()),
+            "offsets_partition": pa.nulls(n, pa.int32()),
             "log_offset": pa.array(records.offset[rows]),
             "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
@@ -213,7 +212,7 @@ def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.A
 def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
     """Kafka's text of each row's topic id (16 bytes); null where it is zero."""
     halves = np.ascontiguousarray(topic_id).view(np.uint64)
-    none = ~has_id(halves)
+    none = (halves[:, 0] | halves[:, 1]) == 0  # any() costs ten times as much on so short an axis
     if none.all():
         return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
     buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
@@ -261,14 +260,18 @@ def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[
     return markers, unreadable
 
 
-def ends(markers: list[Marker]) -> Markers:
-    """The markers that commit or abort, as arrays."""
+def ends(markers: list[Marker], log: JoinedLog = ALONE) -> Markers:
+    """The markers of a log that commit or abort, as arrays."""
     facts = [(each.log_offset, each.log_timestamp, each.producer_id, each.outcome) for each in markers]
     columns = np.array(facts, np.int64).reshape(-1, 4)
-    return Markers(ALONE, *columns.T).ends()
+    return Markers(log, *columns.T).ends()
 
 
 # Rows of `group_records`, `transaction_markers` and `quarantine` from one chunk of records.
+
+
+# The columns of quarantine that an undecodable record has, as far as it is known.
+OF_RECORD = ("record_type", "record_name", "group_id", "topic", "partition", "value_version")
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,7 @@ class HistoryRows:
     """Makes rows from the records of one chunk, which are given by their index in the chunk."""
 
     audit_id: int
-    offsets_partition: int
+    log: JoinedLog
     records: RecordColumns
 
     def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.RecordBatch:
@@ -306,7 +309,7 @@ class HistoryRows:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
         rows = [
             (
-                marker.log_offset,
+                *self.log.place_at(marker.log_offset),
                 None if marker.log_timestamp < 0 else marker.log_timestamp,
                 None if marker.producer_id < 0 else marker.producer_id,
                 None if marker.producer_id < 0 else marker.producer_epoch,
@@ -326,12 +329,7 @@ class HistoryRows:
             (
                 *self._place(row),
                 1,
-                what.record_type,
-                what.record_name,
-                what.group_id,
-                what.topic,
-                what.partition,
-                what.value_version,
+                *(getattr(what, name) for name in OF_RECORD),
                 self._producer_id(row),
                 bool(is_transactional[row]),
                 what.reason,
@@ -358,11 +356,11 @@ class HistoryRows:
             )
             for row, record in misread
         ]
-        return self._batch("quarantine", MISREAD_COLUMNS, rows, **LOAD_WOULD_FAIL)
+        return self._batch("quarantine", ("offsets_partition", *MISREAD_COLUMNS), rows, **LOAD_WOULD_FAIL)
 
-    def _place(self, row: int) -> tuple[int, int | None]:
+    def _place(self, row: int) -> tuple[int, int, int | None]:
         timestamp = int(self.records.timestamp[row])
-        return int(self.records.offset[row]), None if timestamp < 0 else timestamp
+        return *self.log.place_at(int(self.records.offset[row])), None if timestamp < 0 else timestamp
 
     def _producer_id(self, row: int) -> int | None:
         producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
@@ -371,8 +369,7 @@ class HistoryRows:
     def _batch(
         self, name: str, columns: tuple[str, ...] | None, rows: list[tuple[Any, ...]], **more: Any
     ) -> pa.RecordBatch:
-        constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}
-        return table_batch(name, columns, rows, **constants)
+        return table_batch(name, columns, rows, audit_id=self.audit_id, **more)
 
 
 def load_fails(what: Undecodable, release: Release) -> bool:
@@ -437,31 +434,7 @@ def decodable(quarantine: pa.Table) -> pa.Table:
     return quarantine.filter(pc.field("resolved_by").is_null() & (pc.field("reason") != "corrupt_batch") & is_one)
 
 
-def decoded_again(
-    quarantine: pa.Table, offsets_partition: int, audit_id: int
-) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
-    """Rows of DECODED_TABLES for the records in an offsets partition's quarantine that decode now. An hour of a group
-    may have several rows of group_traffic, which the caller adds up."""
-    rows = quarantine.select(COLUMNS).sort_by("log_offset")
-    for start in range(0, rows.num_rows, ROWS_PER_DECODE):
-        records = _record_columns(rows.slice(start, ROWS_PER_DECODE).to_pylist())
-        commit_rows, other_rows, _ = classify(records)
-        commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
-        commits = commit_decoder.decode(records, commit_rows)
-        batches = CommitBatches(audit_id, offsets_partition)
-        for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
-            yield "offset_commits", with_columns(lot, producer_epoch=pa.nulls(lot.num_rows, pa.int16()))
-        others = zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
-        decoded = [(row, what) for row, what in others if isinstance(what, CoordinatorRecord)]
-        if decoded:
-            yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)
-        traffic.add_chunk(records, commits, commit_decoder.keys, decoded)
-        counted = traffic.batch(audit_id=audit_id, offsets_partition=offsets_partition)
-        if counted.num_rows:
-            yield "group_traffic", counted
-
-
-def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
+def record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
     """The records as if each had its own batch."""
     contents = [row[name] for row in rows for name in ("raw_key", "raw_value")]
     length = np.array([-1 if content is None else len(content) for content in contents], np.int64)

@@ -5,33 +5,43 @@ One pass, chunk by chunk. Offset commits stay columns throughout; the few other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.coordinator.releases import NEWEST, Release, release
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupRecordDecoder, Undecodable
-from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, OffsetKeys, classify
-from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.replay.counts import TOPIC_FIELDS, FittingCounts, GroupTraffic, OddRecords, TopicNames
+from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, OffsetKeys, classify
+from kgroups_spark.offsets.columns import JoinedLog
+from kgroups_spark.records.batches import PADDING
+from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
+from kgroups_spark.replay.counts import DecodedChunk, GroupTraffic, OddRecords, TopicNames, fitting_partition_counts
 from kgroups_spark.replay.history_rows import (
+    COLUMNS,
+    DECODED_TABLES,
+    ROWS_PER_DECODE,
     CommitBatches,
     HistoryRows,
     corrupt_batch_rows,
     ends,
     is_misread,
     read_markers,
+    record_columns,
 )
 from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
+from kgroups_spark.tables.rows import with_columns
 
 Output = tuple[str, pa.Table | pa.RecordBatch]
 
@@ -40,44 +50,97 @@ Output = tuple[str, pa.Table | pa.RecordBatch]
 KEYS_BYTES = 64 << 20
 
 
-class RangeDecoder:
-    """Reads one range: `outputs()` yields (table name, rows); `progress` is complete when it has ended."""
+# A range of at most so many bytes is small: it is decoded together with those of other partitions, until they have
+# JOINED_BYTES.
+SMALL_BYTES, JOINED_BYTES = 1 << 20, 4 << 20
 
-    def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
-        self._range = log_range
+
+class Chunk(NamedTuple):
+    """Records of a range, which are from the file `path` (None: fetched)."""
+
+    number: int
+    path: str | None
+    records: RecordColumns
+
+
+class RangeDecoder:
+    """Reads a range, or several small ones of different partitions as one joined log: `outputs()` yields (table name,
+    rows); the progress of each is complete when it has ended. `progress`: of the first one."""
+
+    def __init__(self, ranges: Sequence[LogRange], context: ReadContext, records: GroupRecordDecoder) -> None:
+        self._ranges, self._is_alone = ranges, len(ranges) == 1
         # Records that are read again are not added to history, and no count includes them.
-        self._is_new = not log_range.is_reread
+        self._is_new = not ranges[0].is_reread
         self._context = context
         self._release: Release = release(context.release_version)
         self._commits = OffsetCommitDecoder()
         self._records = records
-        self._traffic, self._odd = GroupTraffic(), OddRecords()
-        self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
-        self._batches = CommitBatches(context.audit_id, log_range.offsets_partition)
-        self.progress = RangeProgress.of(log_range, log_times=LogTimes(context.latest_ms))
-        self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
+        self._traffic, self._odd, self._topics = GroupTraffic(), OddRecords(), TopicNames()
+        self._partitions = [each.offsets_partition for each in self._ranges]
+        self._batches = CommitBatches(context.audit_id, JoinedLog.over(self._partitions[:1], {}))
+        times = partial(LogTimes, context.latest_ms)
+        self.progresses = [RangeProgress.of(each, log_times=times()) for each in self._ranges]
+        self.progress = self.progresses[0]
 
     def outputs(self) -> Iterator[Output]:
-        """Rows of the history tables: markers without the transaction that they ended, and the range's counts for
+        """Rows of the history tables: markers without the transaction that they ended, and the counts for
         `group_traffic`. A range that is read again has neither counts nor damage.
 
-        Rows of offset_commits come in lots, sorted by group, topic, partition and log offset; texts are dictionaries.
+        Rows of offset_commits come sorted by offsets partition, group, topic, partition and log offset; texts are
+        dictionaries. A partition that turns out not to be readable is given up, if there are others.
         """
-        for path, item in self._reader.items():
-            yield from self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
-        for lot in self._batches.rest():
-            yield "offset_commits", lot
-        counts = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
-        if counts.num_rows:
-            yield "group_traffic", counts
-        self._forget_keys()
-        self.progress.topics = self._topics.rows()
-        self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
-        self.progress.partition_counts = self._fitting.rest()
+        waiting = list[Chunk]()
+        for number, log_range in enumerate(self._ranges):
+            try:
+                read = self._read(number) if self._is_alone else list(self._read(number))
+            except NotReadable as err:
+                self.progresses[number] = RangeProgress.of(log_range, given_up=str(err))
+                continue
+            for each in read:
+                if isinstance(each, pa.RecordBatch):
+                    yield "quarantine", each
+                    continue
+                waiting.append(each)
+                if self._is_alone or sum(len(chunk.records.data) for chunk in waiting) >= JOINED_BYTES:
+                    yield from self.decoded(waiting)
+                    waiting = []
+        yield from self.decoded(waiting)
+        yield from self.rest()
 
-    def _chunk(self, records: RecordColumns, path: str | None) -> Iterator[Output]:
-        progress = self.progress
-        progress.note(records)
+    def rest(self) -> Iterator[Output]:
+        """The rows that wait for the end of the log, and its counts, also those of `progresses`."""
+        yield from self._commit_rows(self._batches.rest())
+        counts = self._traffic.batch(self._context.audit_id, self._partitions)
+        if counts.num_rows and self._is_new:
+            yield "group_traffic", counts
+        next((each for each in self.progresses if not each.given_up), self.progress).topics = self._topics.rows()
+        groups = self._traffic.groups()
+        for number, progress in enumerate(self.progresses):
+            progress.large_records, progress.times_off = self._odd.of(number)
+            progress.partition_counts = fitting_partition_counts(groups[number], progress.offsets_partition)
+
+    def _read(self, number: int) -> Iterator[Chunk | pa.RecordBatch]:
+        """The chunks of a range, and rows of quarantine for its damage."""
+        progress, partition = self.progresses[number], self._partitions[number]
+        reader = RangeReader(self._ranges[number], self._context, OFFSETS_TOPIC, progress)
+        for path, item in reader.items():
+            if not isinstance(item, CorruptBatch):
+                progress.note(item)
+                yield Chunk(number, path, item if self._is_alone else _copied(item))
+            elif (log_offset := reader.place_of(item, path)) is not None and self._is_new:
+                yield corrupt_batch_rows(self._context.audit_id, partition, log_offset, item, path)
+
+    def decoded(self, chunks: Sequence[Chunk]) -> Iterator[Output]:
+        """The same of some chunks."""
+        if not chunks:
+            return
+        read = chunks[-1].number + 1
+        ends_of = {each.offsets_partition: each.next_offset for each in self.progresses}
+        log = self._batches.log = JoinedLog.over(self._partitions[:read], ends_of)
+        records = chunks[0].records
+        if not self._is_alone:
+            records = _joined([each.records for each in chunks], [int(log.starts[each.number]) for each in chunks])
+        number = log.number_at(records.offset)
         commit_rows, other_rows, control_rows = classify(records)
         commits = self._commits.decode(records, commit_rows)
         markers, unreadable = read_markers(records, control_rows)
@@ -85,51 +148,88 @@ class RangeDecoder:
         decoded = [(row, what) for row, what in others if isinstance(what, CoordinatorRecord)]
         undecodable = [(row, what) for row, what in others if isinstance(what, Undecodable)]
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
+        misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
+        chunk = DecodedChunk(records, number, commits, self._commits.keys, decoded)
+        self._traffic.add_chunk(chunk)
         if self._is_new:
-            self._learn_topics(records, commits, decoded)
-            progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
-            progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
-            self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
-            self._odd.add_chunk(records, commits, self._commits.keys, decoded)
-            progress.quarantined.update(what.reason for _, what in bad)
-        for lot in self._batches.add(records, commits, self._commits.keys, ends(markers)):
-            yield "offset_commits", lot
-        rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
+            self._learn(chunk)
+            self._odd.add_chunk(chunk, log.starts)
+            for row, reason in (
+                *((row, what.reason) for row, what in bad),
+                *((row, "load_would_fail") for row, _ in misread),
+            ):
+                self.progresses[number[row]].quarantined[reason] += 1
+        yield from self._commit_rows(self._batches.add(records, commits, self._commits.keys, ends(markers, log)))
+        rows = HistoryRows(self._context.audit_id, log, records)
         if decoded:
             yield "group_records", rows.group_records(decoded)
         if markers:
             yield "transaction_markers", rows.markers(markers)
-        if bad:
-            yield "quarantine", rows.quarantine(bad, path, self._release)
-        misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
+        last = np.cumsum([len(each.records) for each in chunks])
+        for at, some in groupby(bad, key=lambda each: int(np.searchsorted(last, each[0], side="right"))):
+            yield "quarantine", rows.quarantine(list(some), chunks[at].path, self._release)
         if misread and self._is_new:
-            progress.quarantined["load_would_fail"] += len(misread)
             yield "quarantine", rows.load_failures(misread, self._release)
         if self._commits.keys.size_bytes > KEYS_BYTES:
-            self._forget_keys()
+            self._commits.keys = OffsetKeys()
 
-    def _forget_keys(self) -> None:
-        """Drops the remembered keys, after the collectors have resolved their codes."""
-        self._topics.settle_commits(self._commits.keys.topic)
-        self._fitting.see(self._commits.keys.groups)
-        self._commits.keys = OffsetKeys()
+    def _commit_rows(self, tables: Iterable[pa.Table]) -> Iterator[Output]:
+        for rows in tables:
+            if self._is_new:
+                self._topics.add_commits(rows)
+            yield "offset_commits", rows
 
-    def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
-        log_offset = self._reader.place_of(batch, path)
-        if log_offset is not None and self._is_new:
-            rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
-            yield "quarantine", rows
+    def _learn(self, chunk: DecodedChunk) -> None:
+        """Counts the records of each range by type and version, and notes topics in values."""
+        records, number, commits, keys, others = chunk
+        kind = number[commits.rows] * 2 + keys.record_type[commits.code]
+        counted, counts = np.unique(kind * (1 << 16) + commits.value_version + 1, return_counts=True)
+        for each, count in zip(counted.tolist(), counts.tolist(), strict=True):
+            (at, record_type), version = divmod(each >> 16, 2), each % (1 << 16) - 1
+            self.progresses[at].record_counts[record_type, None if version < 0 else version] += count
+        for row, record in others:
+            self.progresses[number[row]].record_counts[record.record_type, record.value_version] += 1
+            self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
 
-    def _learn_topics(
-        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, CoordinatorRecord]]
-    ) -> None:
-        topics, time = self._commits.keys.topic, records.timestamp[commits.rows]
-        code = commits.code.astype(np.int64)
-        self._topics.add_commits(code, commits.topic_id, time, lambda code: topics[code].as_py())
-        self._fitting.see({record.group_id for _, record in decoded})
-        for row, record in decoded:
-            if record.record_type in TOPIC_FIELDS:
-                self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
+
+def _copied(records: RecordColumns) -> RecordColumns:
+    """The records with bytes of their own, no more than they need."""
+    key, value = records.key_start, records.value_start
+    end = int(np.maximum(key + records.key_length, value + records.value_length).max(initial=0))
+    start = int(np.minimum(key, value).min(initial=end))
+    data = records.data[start : end + PADDING].copy()
+    return replace(records, data=data, key_start=key - start, value_start=value - start)
+
+
+def _joined(parts: list[RecordColumns], starts: list[int]) -> RecordColumns:
+    """Records of several partitions as those of a joined log, in which they begin at `starts`."""
+
+    def column(name: str, shifts: Sequence[int] = [0] * len(parts)) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) + n for part, n in zip(parts, shifts, strict=False)])
+
+    at = np.cumsum([0, *(len(part.data) for part in parts)]).tolist()
+    batch = np.cumsum([0, *(len(part.batches) for part in parts)]).tolist()
+    batches = [replace(p.batches, base_offset=p.batches.base_offset + n) for p, n in zip(parts, starts, strict=True)]
+    return RecordColumns(
+        np.concatenate([*(part.data for part in parts), np.zeros(PADDING, np.uint8)]),
+        BatchColumns.concat(batches),
+        *(column("batch", batch), column("offset", starts), column("timestamp")),
+        *(column("key_start", at), column("key_length"), column("value_start", at), column("value_length")),
+    )
+
+
+def decoded_again(quarantine: pa.Table, offsets_partition: int, audit_id: int) -> Iterator[Output]:
+    """Rows of DECODED_TABLES for the records in an offsets partition's quarantine that decode now. Quarantine has no
+    producer epoch."""
+    context, rows = ReadContext(audit_id, NEWEST, open_file), quarantine.select(COLUMNS).sort_by("log_offset")
+    decoder = RangeDecoder([LogRange(offsets_partition, 0, 0, ())], context, GroupRecordDecoder())
+    some = (rows.slice(start, ROWS_PER_DECODE).to_pylist() for start in range(0, len(rows), ROWS_PER_DECODE))
+    decoded = (decoder.decoded([Chunk(0, None, record_columns(each))]) for each in some)
+    for name, table in chain(chain.from_iterable(decoded), decoder.rest()):
+        if name == "offset_commits":
+            table = with_columns(table, producer_epoch=pa.nulls(len(table), pa.int16()))
+        if name in DECODED_TABLES and table.num_rows:
+            yield name, table
 
 
 # The work of one reading task: its ranges, partition by partition.
@@ -211,15 +311,26 @@ class PartitionReading(Generic[Decoder]):
 
 
 def readings(ranges: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading[RangeDecoder]]:
-    """The partitions of the ranges of a task, in order."""
+    """The partitions of the ranges of a task, in order; small ones are neighbours of the first of them."""
     records = GroupRecordDecoder()
-
-    def decoder(log_range: LogRange) -> RangeDecoder:
-        return RangeDecoder(log_range, context, records)
-
     in_order = sorted(ranges, key=lambda log_range: (log_range.offsets_partition, log_range.number))
-    for partition, of_one in groupby(in_order, key=lambda log_range: log_range.offsets_partition):
-        yield PartitionReading(partition, list(of_one), context, decoder)
+    of_partitions = [list(of_one) for _, of_one in groupby(in_order, key=lambda log_range: log_range.offsets_partition)]
+    small = [of_one[0] for of_one in of_partitions if _is_small(of_one)]
+    for of_one in [small[:1], *(each for each in of_partitions if not _is_small(each))]:
+        if of_one:
+            neighbours = small[1:] if of_one == small[:1] else []
+
+            def decoder(log_range: LogRange, neighbours: list[LogRange] = neighbours) -> RangeDecoder:
+                return RangeDecoder([log_range, *neighbours], context, records)
+
+            yield PartitionReading(of_one[0].offsets_partition, of_one, context, decoder)
+
+
+def _is_small(of_one: Sequence[LogRange]) -> bool:
+    """Whether the range is all that is read of the partition, from files, and small."""
+    (first, *others) = of_one
+    is_live = any(isinstance(piece, FetchPiece) for piece in first.pieces)
+    return not others and not is_live and not first.is_reread and first.size_bytes <= SMALL_BYTES
 
 
 def is_unsettled(progress: RangeProgress) -> bool:

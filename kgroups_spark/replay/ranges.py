@@ -13,9 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import CHUNK_BYTES, read_segment
 from kgroups_spark.replay.counts import Large, Off
@@ -259,13 +256,6 @@ class RangeProgress:
             self.last_leader_epoch = int(batches.leader_epoch[-1])
             self.last_batch_crc = int(batches.crc[-1])
         self.log_times.add(records)
-
-    def count(self, record_type: NDArray[np.int16], value_version: NDArray[np.int16]) -> None:
-        """Counts offset commits by type and version; version -1 is a tombstone."""
-        pairs, counts = np.unique(record_type.astype(np.int64) * 256 + value_version + 1, return_counts=True)
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            version = pair % 256 - 1
-            self.record_counts[(pair // 256, None if version < 0 else version)] += count
 
 
 def newly_quarantined(progress: Iterable[RangeProgress]) -> Counter[str]:

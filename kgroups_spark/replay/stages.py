@@ -22,9 +22,8 @@ from kgroups_spark.offsets.columns import LARGEST_KEY
 from kgroups_spark.offsets.expiry import decided_before
 from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
-from kgroups_spark.replay.history_rows import decoded_again
 from kgroups_spark.replay.log_times import LogTimes
-from kgroups_spark.replay.range_decoder import readings
+from kgroups_spark.replay.range_decoder import decoded_again, readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.replay.shard import Night, Output, ReadBy, ShardReplay
 from kgroups_spark.replay.sinks import Fact, ForReplay, Given, ShardBegins, ShardLost, Sink, TaskOutput
@@ -92,7 +91,7 @@ def read_tasks(
                         for name, rows in decoder.outputs():
                             passed_on = is_again or name in PASSED_ON
                             yield ForReplay(name, rows, is_again) if passed_on else (name, rows)
-                        yield Fact(progress_to_json(decoder.progress))
+                        yield from (Fact(progress_to_json(each)) for each in decoder.progresses)
                 except NotReadable as err:
                     if isinstance(err, LeaderLost):
                         connected.live.lose_patience()

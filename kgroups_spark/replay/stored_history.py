@@ -132,16 +132,15 @@ class TaskShards:
 
     def readers(self, task: int) -> Iterator[PartReader]:
         """A reader for each shard of a task that is large or to be read `alone`, and for the others together."""
-        shards, records = list[int](), 0
+        together: list[list[int]] = []
         for number in self.shards[task]:
-            is_full = records + self.records[number] > self.at_once
-            if shards and (is_full or number in self.alone or shards[-1] in self.alone):
-                yield PartReader(tuple(shards), self.at_once, is_large=records > self.at_once)
-                shards, records = [], 0
-            shards.append(number)
-            records += self.records[number]
-        if shards:
-            yield PartReader(tuple(shards), self.at_once, is_large=records > self.at_once)
+            last = together[-1] if together else []
+            is_full = sum(self.records[each] for each in [*last, number]) > self.at_once
+            if not last or is_full or not {number, *last}.isdisjoint(self.alone):
+                together.append(last := [])
+            last.append(number)
+        for some in together:
+            yield PartReader(tuple(some), self.at_once, is_large=self.records[some[0]] > self.at_once)
 
 
 # Reads the rows of shards from the files of tables.

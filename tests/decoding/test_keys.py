@@ -99,9 +99,9 @@ def test_keys_hold_for_partitions_that_are_read_again(monkeypatch: pytest.Monkey
     numbers: list[int] = []
     begun = RangeDecoder.__init__
 
-    def noted(self: RangeDecoder, log_range: LogRange, *rest: Any) -> None:
-        numbers.append(log_range.number)
-        begun(self, log_range, *rest)
+    def noted(self: RangeDecoder, ranges: list[LogRange], *rest: Any) -> None:
+        numbers.extend(each.number for each in ranges)
+        begun(self, ranges, *rest)
 
     monkeypatch.setattr(RangeDecoder, "__init__", noted)
     for seed in chosen.some(range(30), 1):

@@ -35,7 +35,7 @@ def read(path: Path, position: int) -> tuple[RangeProgress, dict[str, list[dict[
     """The range's progress, and its rows by table."""
     piece = SegmentPiece(str(path), position, position + len(LOG))
     reading = RangeDecoder(
-        LogRange(0, 0, 0, (piece,)), ReadContext(1, "4.3", open_file, chunk_bytes=512), GroupRecordDecoder()
+        [LogRange(0, 0, 0, (piece,))], ReadContext(1, "4.3", open_file, chunk_bytes=512), GroupRecordDecoder()
     )
     rows: dict[str, list[dict[str, Any]]] = {}
     for name, table in reading.outputs():

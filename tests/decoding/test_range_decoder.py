@@ -45,7 +45,7 @@ def decoder_of(*batches: bytes, **more: object) -> RangeDecoder:
     log = b"".join(batches)
     log_range = LogRange(3, 0, 0, (SegmentPiece(PATH, 0, len(log)),))
     log_range = replace(log_range, **more)  # type: ignore[arg-type]
-    return RangeDecoder(log_range, ReadContext(1, "4.3", lambda _: MemoryFile(log)), GroupRecordDecoder())
+    return RangeDecoder([log_range], ReadContext(1, "4.3", lambda _: MemoryFile(log)), GroupRecordDecoder())
 
 
 def test_records_are_counted_by_type_and_version_tombstones_apart() -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.replay.history_rows import decodable, decoded_again
+from kgroups_spark.replay.history_rows import decodable
+from kgroups_spark.replay.range_decoder import decoded_again
 from tests.lake.table_rows import rows_of
 from tests.logs.planned_batches import commits
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.replay.counts import TopicNames
+from tests.lake.table_rows import rows_of
 
 # Ids by number, as 16 bytes; 0 is none.
 ID = [bytes(15) + bytes([number]) for number in range(4)]
-TOPICS = ["orders", "clicks", "orders"]  # of three keys' codes
+TOPICS = ["orders", "clicks", "orders"]
 
-# (code, id, time) of offset commits: "orders" was created again with id 2 at 700.
+# (index of the topic, id, time) of offset commits: "orders" was created again with id 2 at 700.
 COMMITS = [(0, 1, 500), (2, 1, 400), (0, 2, 700), (1, 3, -1), (1, 3, 900), (0, 0, 100), (2, 2, 800)]
 NAMED = {
     (uuid_text(ID[1]), "orders", 400, "offset_commit"),
@@ -28,10 +28,15 @@ def learnt(*chunks: list[tuple[int, int, int]]) -> TopicNames:
     """Names from chunks of offset commits."""
     names = TopicNames()
     for chunk in chunks:
-        code, topic_id, timestamp = zip(*chunk, strict=True)
-        ids = np.frombuffer(b"".join(ID[number] for number in topic_id), np.uint8).reshape(-1, 16)
-        names.add_commits(np.array(code, np.int64), ids, np.array(timestamp, np.int64), TOPICS.__getitem__)
-    names.settle_commits(pa.array(TOPICS, pa.string()))
+        rows = [
+            {
+                "topic": TOPICS[code],
+                "topic_id": uuid_text(ID[number]) if number else None,
+                "log_timestamp": None if time < 0 else datetime.fromtimestamp(time / 1000, UTC),
+            }
+            for code, number, time in chunk
+        ]
+        names.add_commits(rows_of("offset_commits", *rows))
     return names
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from kgroups_spark.replay.counts import HOUR_MS, GroupTraffic
+from kgroups_spark.words import to_epoch_ms
 
 HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 
 
 def rows(traffic: GroupTraffic) -> dict[tuple[str, int | None], list[int]]:
-    return {(group_id, hour): counts for group_id, hour, counts in traffic.rows()}
+    columns = traffic.batch(1, [0]).to_pydict().values()
+    return {
+        (group_id, hour and to_epoch_ms(hour)): counts for _, _, group_id, hour, *counts in zip(*columns, strict=True)
+    }
 
 
 def add(traffic: GroupTraffic, *commits: tuple[int, int, bool, bool, int]) -> None:
@@ -48,7 +52,7 @@ def test_an_hour_begins_at_its_first_millisecond() -> None:
 def test_records_without_a_time_have_no_hour() -> None:
     traffic = GroupTraffic()
     add(traffic, (0, -1, False, False, 1), (0, 0, False, False, 2))
-    traffic.add_record("a", -1, 5)
+    traffic.add_record((0, "a"), -1, 5)
     assert rows(traffic) == {("a", None): [1, 0, 0, 1, 6], ("a", 0): [1, 0, 0, 0, 2]}
 
 
@@ -56,7 +60,7 @@ def test_chunks_and_records_of_other_types_add_up() -> None:
     traffic = GroupTraffic()
     for _ in range(2):
         add(traffic, (1, HOUR + 7, False, False, 8))
-        traffic.add_record("b", HOUR + 9, 100)
+        traffic.add_record((0, "b"), HOUR + 9, 100)
     assert rows(traffic) == {("b", HOUR): [2, 0, 0, 2, 216]}
 
 

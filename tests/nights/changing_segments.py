@@ -194,7 +194,7 @@ class FolderLake:
 
     def read(self, log_range: LogRange) -> RangeProgress:
         context = ReadContext(1, "4.3", files.open_file, chunk_bytes=256)
-        reading = RangeDecoder(replace(log_range, is_reread=False), context, DECODER)
+        reading = RangeDecoder([replace(log_range, is_reread=False)], context, DECODER)
         read = self.again if log_range.is_reread else self.offsets
         for name, rows in reading.outputs():
             if name == "quarantine":

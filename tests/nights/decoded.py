@@ -55,7 +55,7 @@ def decode(
         context = replace(context, chunk_bytes=chunk_bytes)
     found, records = Decoded(), GroupRecordDecoder()
     for log_range in whole_ranges(files) if ranges is None else ranges:
-        reading = RangeDecoder(log_range, context, records)
+        reading = RangeDecoder([log_range], context, records)
         for name, rows in reading.outputs():
             found.tables[name].append(plain(name, rows))
         found.progress.append(reading.progress)

@@ -50,7 +50,7 @@ def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict
     """Rows by table, and what was read."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), opener=opener)
-    decoder = RangeDecoder(log_range, context, GroupRecordDecoder())
+    decoder = RangeDecoder([log_range], context, GroupRecordDecoder())
     rows: dict[str, list[dict]] = {}  # type: ignore[type-arg]
     for name, table in decoder.outputs():
         rows.setdefault(name, []).extend(table.to_pylist())
