@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 31_370, "lines": 49_070, "files": 152, "folders": 15},
-    "tests": {"code": 40_160, "lines": 59_870, "files": 464, "folders": 34},
+    "kgroups_spark": {"code": 34_020, "lines": 52_840, "files": 164, "folders": 15},
+    "tests": {"code": 42_050, "lines": 62_480, "files": 480, "folders": 34},
 }
-LONGEST_FILE = 911
+LONGEST_FILE = 957
 
 
 def lines_of_code(path: Path) -> int:
