@@ -9,7 +9,7 @@ from the growth of the log between audits. The view lag_history has every audit'
 examples:
   kgroups lag --lake ./lake                                  which groups lag most?
   kgroups lag --lake ./lake --group orders-etl               where, and since when?
-  kgroups lag --lake ./lake --since 2026-11-15 --format json"""
+  kgroups lag --lake ./lake --since 7d --format json"""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from collections.abc import Sequence
 
 from kgroups_spark.cli.form import GROUP, LAKE, ROWS, TOPIC, Option, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import time_value
+from kgroups_spark.cli.options import moment_value
 from kgroups_spark.cli.output import say
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sql.reader import Row, of_groups, of_topics, require_known, require_known_topics
 from kgroups_spark.words import counted, format_duration, format_utc, to_datetime
 
-OPTIONS = (LAKE, GROUP, TOPIC, Option("--since T", "the trend from T on", time_value), *ROWS)
+OPTIONS = (LAKE, GROUP, TOPIC, Option("--since T", "the trend from T on", moment_value), *ROWS)
 
 _NUMBERS = "lag change records_lost=LOST behind trend"
 SCREENS = {

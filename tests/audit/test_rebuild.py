@@ -26,7 +26,7 @@ from kgroups_spark.replay.shard_states import keep_states
 from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
-from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
+from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, older_software
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
@@ -101,7 +101,7 @@ def scala(local, logs, tmp_path_factory):
 def hidden_night(local, logs, tmp_path_factory):
     """A lake of the first night, audited by software that knew less."""
     lake = tmp_path_factory.mktemp("hidden") / "lake"
-    with mock.patch("kgroups_spark.audit.work.open_file", open_as_old):
+    with older_software():
         audit(local, lake, logs[0])
     return lake
 
