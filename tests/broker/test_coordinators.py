@@ -41,7 +41,7 @@ every_night = pytest.mark.parametrize(
 each_lake = pytest.mark.parametrize("lake", [LIVE, COPY])
 
 # A log alone names topics by id in some places and by name in others.
-ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets", "group_members"}
+ONLY_A_CLUSTER_SAYS = {"cluster_facts", "topics", "topic_offsets", "group_members"}
 
 
 @pytest.fixture(scope="module")
