@@ -49,7 +49,7 @@ class GroupTraffic:
     """Adds up records by group and hour."""
 
     def __init__(self) -> None:
-        self._counts = defaultdict[tuple[GroupKey, int], NDArray[np.int64]](lambda: np.zeros(len(COUNTS), np.int64))
+        self.counts = defaultdict[tuple[GroupKey, int], NDArray[np.int64]](lambda: np.zeros(len(COUNTS), np.int64))
 
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
@@ -95,25 +95,18 @@ class GroupTraffic:
         counts[:, BYTES] = np.bincount(at, weights=size_bytes, minlength=size)
         for row in np.nonzero(counts[:, BYTES])[0].tolist():
             number, name = divmod(int(used[row % width]), len(group_ids))
-            self._counts[(number, group_ids[name]), int(hour_values[row // width])] += counts[row]
+            self.counts[(number, group_ids[name]), int(hour_values[row // width])] += counts[row]
 
     def add_record(self, group: GroupKey, timestamp: int, size_bytes: int) -> None:
         """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
         hour = NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS
-        self._counts[group, hour] += np.array([0, 0, 0, 1, size_bytes])
-
-    def groups(self) -> dict[int, set[str]]:
-        """The groups of each partition."""
-        found = defaultdict[int, set[str]](set)
-        for (number, group_id), _ in self._counts:
-            found[number].add(group_id)
-        return found
+        self.counts[group, hour] += np.array([0, 0, 0, 1, size_bytes])
 
     def batch(self, audit_id: int, partitions: Sequence[int]) -> pa.RecordBatch:
         """Rows of `group_traffic`; `partitions`: those of the log."""
         rows = [
             (partitions[number], group_id, None if hour == NO_HOUR else hour * HOUR_MS, *counts.tolist())
-            for ((number, group_id), hour), counts in self._counts.items()
+            for ((number, group_id), hour), counts in self.counts.items()
         ]
         return table_batch("group_traffic", None, rows, audit_id=audit_id)
 

@@ -5,7 +5,8 @@ One pass, chunk by chunk. Offset commits stay columns throughout; the few other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
@@ -109,12 +110,17 @@ class RangeDecoder:
 
     def rest(self) -> Iterator[Output]:
         """The rows that wait for the end of the log, and its counts, also those of `progresses`."""
-        yield from self._commit_rows(self._batches.rest())
+        for table in self._batches.rest():
+            self._topics.add_commits(table)
+            yield "offset_commits", table
         counts = self._traffic.batch(self._context.audit_id, self._partitions)
         if counts.num_rows and self._is_new:
             yield "group_traffic", counts
-        next((each for each in self.progresses if not each.given_up), self.progress).topics = self._topics.rows()
-        groups = self._traffic.groups()
+        if self._is_new:
+            next((each for each in self.progresses if not each.given_up), self.progress).topics = self._topics.rows()
+        groups = defaultdict[int, set[str]](set)
+        for (number, group_id), _ in self._traffic.counts:
+            groups[number].add(group_id)
         for number, progress in enumerate(self.progresses):
             progress.large_records, progress.times_off = self._odd.of(number)
             progress.partition_counts = fitting_partition_counts(groups[number], progress.offsets_partition)
@@ -152,14 +158,23 @@ class RangeDecoder:
         chunk = DecodedChunk(records, number, commits, self._commits.keys, decoded)
         self._traffic.add_chunk(chunk)
         if self._is_new:
-            self._learn(chunk)
             self._odd.add_chunk(chunk, log.starts)
+            kind = number[commits.rows] * 2 + chunk.keys.record_type[commits.code]
+            counted, counts = np.unique(kind * (1 << 16) + commits.value_version + 1, return_counts=True)
+            for each, count in zip(counted.tolist(), counts.tolist(), strict=True):
+                (at, record_type), version = divmod(each >> 16, 2), each % (1 << 16) - 1
+                self.progresses[at].record_counts[record_type, None if version < 0 else version] += count
+            for row, record in decoded:
+                self.progresses[number[row]].record_counts[record.record_type, record.value_version] += 1
+                self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
             for row, reason in (
                 *((row, what.reason) for row, what in bad),
                 *((row, "load_would_fail") for row, _ in misread),
             ):
                 self.progresses[number[row]].quarantined[reason] += 1
-        yield from self._commit_rows(self._batches.add(records, commits, self._commits.keys, ends(markers, log)))
+        for table in self._batches.add(records, commits, self._commits.keys, ends(markers, log)):
+            self._topics.add_commits(table)
+            yield "offset_commits", table
         rows = HistoryRows(self._context.audit_id, log, records)
         if decoded:
             yield "group_records", rows.group_records(decoded)
@@ -172,24 +187,6 @@ class RangeDecoder:
             yield "quarantine", rows.load_failures(misread, self._release)
         if self._commits.keys.size_bytes > KEYS_BYTES:
             self._commits.keys = OffsetKeys()
-
-    def _commit_rows(self, tables: Iterable[pa.Table]) -> Iterator[Output]:
-        for rows in tables:
-            if self._is_new:
-                self._topics.add_commits(rows)
-            yield "offset_commits", rows
-
-    def _learn(self, chunk: DecodedChunk) -> None:
-        """Counts the records of each range by type and version, and notes topics in values."""
-        records, number, commits, keys, others = chunk
-        kind = number[commits.rows] * 2 + keys.record_type[commits.code]
-        counted, counts = np.unique(kind * (1 << 16) + commits.value_version + 1, return_counts=True)
-        for each, count in zip(counted.tolist(), counts.tolist(), strict=True):
-            (at, record_type), version = divmod(each >> 16, 2), each % (1 << 16) - 1
-            self.progresses[at].record_counts[record_type, None if version < 0 else version] += count
-        for row, record in others:
-            self.progresses[number[row]].record_counts[record.record_type, record.value_version] += 1
-            self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
 
 
 def _copied(records: RecordColumns) -> RecordColumns:

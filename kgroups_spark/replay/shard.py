@@ -8,9 +8,8 @@ no Spark, no files, no clock.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -240,7 +239,8 @@ class ShardReplay:
             ("groups", shard_rows.GroupRow, (each.group_rows(night.offsets_partitions) for each in shards)),
             ("group_members", shard_rows.MemberRow, (each.member_rows(on_demand=False) for each in shards)),
         ):
-            for some in in_lots(itertools.chain.from_iterable(rows)):
+            all_rows = itertools.chain.from_iterable(rows)
+            while some := list(itertools.islice(all_rows, ROWS_AT_ONCE)):
                 yield name, table_batch(name, row_type._fields, some, audit_id=audit_id)
         on_demand = ((each.offsets_partition, group) for each in shards for group in each.groups_on_demand())
         for batch in member_batches(on_demand, night.topics, self.night.release, audit_id=audit_id):
@@ -253,13 +253,6 @@ class ShardReplay:
         ):
             if len(table):
                 yield name, table
-
-
-def in_lots(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """The rows in lists of a limited length."""
-    rows = iter(rows)
-    while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
-        yield some
 
 
 # Which audit read each log offset: the audit_id of rows that are rebuilt from history.

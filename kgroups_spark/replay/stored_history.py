@@ -316,7 +316,7 @@ class StoredShard:
 
     def rows(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
         """The rows of a table."""
-        return self.stored.counting(name, self._all(name, slots), self.only)
+        return self.stored.counting(name, self.reader.rows(self.stored.tables[name], self.only, slots), self.only)
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state after the replay begins; a night has none."""
@@ -332,11 +332,9 @@ class StoredShard:
         is_of_it = (pc.field("reason") == KEEP) & pc.field("log").is_null()
         for name, value in begin._asdict().items():
             is_of_it &= pc.field(name) == value
-        return self._all(CHECKPOINTS).filter(is_of_it).select(ENTRIES.names)
+        entries = self.reader.rows(self.stored.tables[CHECKPOINTS], self.only)
+        return entries.filter(is_of_it).select(ENTRIES.names)
 
     def ranges(self) -> list[SlotRange]:
         """Ranges of slots that are folded together."""
         return self.reader.ranges(self.stored.tables["offset_commits"], self.only)
-
-    def _all(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
-        return self.reader.rows(self.stored.tables[name], self.only, slots)

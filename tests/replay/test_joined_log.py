@@ -69,11 +69,13 @@ def test_partitions_replayed_together_equal_each_alone(
             assert state == sorted(entry for _, entries in alone for entry in entries), why
 
 
-def test_the_same_log_twice_is_one_log_after_the_other() -> None:
-    """Its last producer, group and topic are the first ones of the next partition."""
-    rows = [row for seed in range(40) for row in random_log(seed) if row.log_offset < 1000]
+@pytest.mark.parametrize("version", ["4.3", "4.0.0", "2.8"])
+@pytest.mark.parametrize("groups", [("a", "g", "gé", "z"), ("g",)])
+def test_the_same_log_twice_is_one_log_after_the_other(groups: tuple[str, ...], version: str) -> None:
+    """Its last group, topic and producer are the first ones of the next partition."""
+    rows = [row for seed in range(25) for row in random_log(seed) if row.kind == "marker" or row.group_id in groups]
     log = [row._replace(log_offset=at, batch_offset=None) for at, row in enumerate(rows)]
-    made, state = in_nights({0: log, 1: log}, "4.0.0", [0.5])
-    alone = [in_nights({number: log}, "4.0.0", [0.5]) for number in (0, 1)]
+    made, state = in_nights({0: log, 1: log}, version, [0.5])
+    alone = [in_nights({number: log}, version, [0.5]) for number in (0, 1)]
     assert made == alone[0][0] + alone[1][0]
     assert state == sorted([*alone[0][1], *alone[1][1]])
