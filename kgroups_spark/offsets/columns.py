@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, where, with_columns
 
@@ -47,8 +48,15 @@ class JoinedLog:
 
     @classmethod
     def over(cls, partitions: Sequence[int], ends: Mapping[int, int]) -> JoinedLog:
-        """The log of ascending partitions. `ends`: log offsets after the last record of each."""
+        """The log of ascending partitions. `ends`: log offsets after the last record of each. Raises KgroupsError for
+        offsets that no broker writes."""
         sizes = [ends[number] + 1 for number in partitions[:-1]]
+        if sum(sizes) > LARGEST_KEY:
+            largest = max(partitions[:-1], key=lambda number: ends[number])
+            raise KgroupsError(
+                f"partition {largest} ends at log offset {ends[largest]}, which no broker writes: name the others by "
+                "--partition"
+            )
         return cls(np.array(partitions, np.int64), np.cumsum([0, *sizes]))
 
     def __len__(self) -> int:

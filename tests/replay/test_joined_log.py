@@ -10,6 +10,7 @@ import pytest
 
 from kgroups_spark.coordinator import events
 from kgroups_spark.coordinator.releases import release
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.offsets import removals
 from kgroups_spark.offsets.columns import JoinedLog
 from kgroups_spark.replay.shard import ShardReplay
@@ -79,3 +80,9 @@ def test_the_same_log_twice_is_one_log_after_the_other(groups: tuple[str, ...], 
     alone = [in_nights({number: log}, version, [0.5]) for number in (0, 1)]
     assert made == alone[0][0] + alone[1][0]
     assert state == sorted([*alone[0][1], *alone[1][1]])
+
+
+def test_offsets_that_no_broker_writes_are_refused() -> None:
+    assert len(JoinedLog.over([1, 2], {1: 1 << 61})) == 2
+    with pytest.raises(KgroupsError, match="partition 1 ends at log offset .* --partition"):
+        JoinedLog.over([1, 2, 3], {1: (1 << 62) - 9, 2: 10})
