@@ -84,5 +84,5 @@ def test_the_same_log_twice_is_one_log_after_the_other(groups: tuple[str, ...], 
 
 def test_offsets_that_no_broker_writes_are_refused() -> None:
     assert len(JoinedLog.over([1, 2], {1: 1 << 61})) == 2
-    with pytest.raises(KgroupsError, match="partition 1 ends at log offset .* --partition"):
+    with pytest.raises(KgroupsError, match=r"partition 1 ends at log offset .* --partition"):
         JoinedLog.over([1, 2, 3], {1: (1 << 62) - 9, 2: 10})
