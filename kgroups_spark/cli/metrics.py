@@ -1,7 +1,7 @@
 """the last audit's figures for Prometheus
 
 Writes OpenMetrics: how fresh the audit is, findings, groups by type and state, expiring offsets, lag, records lost,
-hanging transactions, quarantine. --output replaces a file in one step, as the textfile collector of node_exporter
+dead letters, hanging transactions, quarantine. --output replaces a file in one step, as the textfile collector of node_exporter
 needs it; --push sends the same to a push gateway. examples/ has alert rules and a Grafana dashboard for these names.
 
 examples:
@@ -103,6 +103,11 @@ FAMILIES = (
         "Records of that lag that the topic has deleted: nobody will read them",
         'SELECT group_id AS "group", topic, sum(records_lost) AS value FROM lag WHERE records_lost > 0 '
         "GROUP BY group_id, topic",
+    ),
+    Family(
+        "kgroups_group_dead_letters",
+        "Records that a share group gave up, as far as history goes back",
+        'SELECT group_id AS "group", sum(records) AS value FROM dead_letters GROUP BY group_id',
     ),
     Family(
         "kgroups_open_transactions",
