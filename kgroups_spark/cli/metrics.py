@@ -1,8 +1,8 @@
 """the last audit's figures for Prometheus
 
 Writes OpenMetrics: how fresh the audit is, findings, groups by type and state, expiring offsets, lag, records lost,
-dead letters, hanging transactions, quarantine. --output replaces a file in one step, as the textfile collector of node_exporter
-needs it; --push sends the same to a push gateway. examples/ has alert rules and a Grafana dashboard for these names.
+dead letters, hanging transactions, quarantine. --output replaces a file in one step, as the textfile collector of
+node_exporter needs it; --push sends the same to a push gateway. examples/ has alert rules and a Grafana dashboard.
 
 examples:
   kgroups metrics --lake ./lake
