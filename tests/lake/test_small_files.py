@@ -93,7 +93,9 @@ def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake
 @pytest.mark.spark
 def test_a_rewrite_that_would_lose_rows_changes_nothing(lake, monkeypatch):
     append(lake, 1, commit(1, 1, "g"), commit(1, 2, "g"))
-    monkeypatch.setattr("kgroups_spark.audit.keep.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1))
+    monkeypatch.setattr(
+        "kgroups_spark.audit.files_query._sorted", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
+    )
     with pytest.raises(KgroupsError, match="of 2 rows 1 would be missing; nothing was changed"):
         rewrite(LakeWriter(lake, 2, lambda: None), "offset_commits", _files(lake))
     assert lake.table("offset_commits").version() == 1

@@ -145,9 +145,13 @@ def test_one_groups_history_is_read_from_files_that_may_have_it(lake: Lake) -> N
     query = f"SELECT * FROM offset_history WHERE {GROUP}"
     scans = [(table, filters) for table, filters in scans_of_spark(lake.spark.sql(query)) if table in HISTORY]
     assert [table for table, _ in scans].count("offset_commits") == 3
+    # Topologies of streams groups, a record or two a group: Spark does not see that the join is about one of them.
+    topologies = [filters for table, filters in scans if "EqualTo(record_type,23)" in filters]
+    assert len(topologies) == 1
     for table, filters in scans:
-        assert "EqualTo(offsets_partition,300)" in filters
-        assert ("EqualTo(group_id,mail-110f26)" in filters) == (table in BY_GROUP)
+        if filters not in topologies:
+            assert "EqualTo(offsets_partition,300)" in filters
+            assert ("EqualTo(group_id,mail-110f26)" in filters) == (table in BY_GROUP)
     by_duckdb = list(scans_of_duckdb(lake.duckdb, query))
     assert len(by_duckdb) > 5
     for columns, filters in by_duckdb:
