@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.protocol.local_spark import LocalSpark
 
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
+from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
@@ -23,7 +23,7 @@ HAS_QUEUE = {"unstable.api.versions.enable": "true"}
 
 
 @pytest.fixture(scope="module")
-def lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("dead_letters")
     with Brokers("4.4.0", folder / "brokers", HAS_QUEUE) as brokers, JavaClients(brokers.address) as clients:
         upgrade = ("--bootstrap-server", brokers.address, "upgrade", "--feature", "share.version=2")

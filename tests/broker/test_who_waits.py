@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.protocol.local_spark import LocalSpark
 
 from kgroups_spark.audit.options import STATE_LOGS
+from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.sql.reader import LakeReader, about_waiting
 from tests.broker.brokers import Brokers, until
@@ -50,7 +50,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         lab.close()
 
 
-def audited(local: LocalSpark, lab: Lab, folder: Path) -> LakeReader:
+def audited(local: Local, lab: Lab, folder: Path) -> LakeReader:
     live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
     reader = duckdb_reader(str(folder), must=True)
     assert reader is not None
@@ -70,7 +70,7 @@ def reconciling(lab: Lab, name: str, rebalance_timeout_ms: int) -> Story:
     return story
 
 
-def test_a_member_whose_revocation_blocks(local: LocalSpark, lab: Lab, tmp_path: Path) -> None:
+def test_a_member_whose_revocation_blocks(local: Local, lab: Lab, tmp_path: Path) -> None:
     patient = reconciling(lab, "patient", PATIENT_MS)
     impatient = reconciling(lab, "impatient", IMPATIENT_MS)
     until("a is put out", lambda: "a" not in impatient.reported().members)
@@ -95,7 +95,7 @@ def test_a_member_whose_revocation_blocks(local: LocalSpark, lab: Lab, tmp_path:
     assert about_waiting(audited(local, lab, tmp_path / "lake"), ["patient"]) == []
 
 
-def test_a_static_member_away_replaced_and_expired(local: LocalSpark, lab: Lab, tmp_path: Path) -> None:
+def test_a_static_member_away_replaced_and_expired(local: Local, lab: Lab, tmp_path: Path) -> None:
     back, lost = (Story(lab, name) for name in ("static-back", "static-lost"))
     back.begins("one", "i")
     back.leaves("one", IS_AWAY, "i")
@@ -115,9 +115,7 @@ def test_a_static_member_away_replaced_and_expired(local: LocalSpark, lab: Lab, 
     back.ends()
 
 
-def test_the_next_owner_reads_again_what_came_after_the_last_commit(
-    local: LocalSpark, lab: Lab, tmp_path: Path
-) -> None:
+def test_the_next_owner_reads_again_what_came_after_the_last_commit(local: Local, lab: Lab, tmp_path: Path) -> None:
     slots = lab.topic("handed", 4)
     first = lab.join("handed", ["handed"], "consumer")
     lab.await_assigned(4, first)
@@ -191,7 +189,7 @@ def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: d
 
 
 def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
-    local: LocalSpark, lab: Lab, tmp_path: Path
+    local: Local, lab: Lab, tmp_path: Path
 ) -> None:
     reasons = classic_groups(lab, "moves")
     lake = audited(local, lab, tmp_path / "lake")
@@ -204,9 +202,7 @@ def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
     assert_the_broker_says_so(lab, audited(local, lab, tmp_path / "lake"), "stays", reasons)
 
 
-def test_exactly_once_styles_and_a_producer_that_dies_in_a_transaction(
-    local: LocalSpark, lab: Lab, tmp_path: Path
-) -> None:
+def test_exactly_once_styles_and_a_producer_that_dies_in_a_transaction(local: Local, lab: Lab, tmp_path: Path) -> None:
     slots = lab.topic("once", 2)
     for name, of_producer in (("app-0_0", slots[:1]), ("app-0_1", slots[1:])):
         producer = lab.transactions(name, 20_000)
