@@ -30,7 +30,7 @@ POLICY = "group.consumer.migration.policy"
 WORDS = {
     None: "",
     "no_members": "",
-    "protocol_type": "is not a consumer group",
+    "protocol_type": "does not use the consumer embedded protocol",
     "size": "is not a consumer group",
     "policy": "is not a consumer group",
     "unreadable_subscription": "malformed",

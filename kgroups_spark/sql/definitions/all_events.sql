@@ -46,6 +46,8 @@ versions AS (
     target_partitions IS NOT DISTINCT FROM lag(target_partitions) OVER its
       AND target_tasks IS NOT DISTINCT FROM lag(target_tasks) OVER its AS is_own
   FROM group_member_versions
+  -- Without an epoch: the tombstone of its assignment, just before its own.
+  WHERE is_removed OR member_epoch IS NOT NULL OR member_state IS NULL
   WINDOW its AS (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset)
 ),
 last_versions AS (
