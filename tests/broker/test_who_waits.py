@@ -31,7 +31,7 @@ WORDS = {
     None: "",
     "no_members": "",
     "protocol_type": "does not use the consumer embedded protocol",
-    "size": "is not a consumer group",
+    "size": "exceeds the consumer group maximum size",
     "policy": "is not a consumer group",
     "unreadable_subscription": "malformed",
     "user_data": "unsupported custom assignor",
