@@ -32,7 +32,7 @@ WORDS = {
     "no_members": "",
     "protocol_type": "does not use the consumer embedded protocol",
     "size": "exceeds the consumer group maximum size",
-    "policy": "is not a consumer group",
+    "policy": "online upgrade is disabled",
     "unreadable_subscription": "malformed",
     "user_data": "unsupported custom assignor",
 }
