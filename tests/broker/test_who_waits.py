@@ -187,7 +187,7 @@ def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: d
         assert (answer["errorCode"] == 0) == is_let_in, answer
         # A broker looks at its policy first.
         said = answer["errorMessage"] or ""
-        assert WORDS[reason] in said or WORDS["policy"] in said and topic == "stays", answer
+        assert WORDS[reason] in said or (WORDS["policy"] in said and topic == "stays"), answer
 
 
 def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
