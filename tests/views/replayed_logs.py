@@ -76,6 +76,8 @@ class ReplayedPartition:
     owners: dict[str, list[tuple[int, int | None, set[tuple[AssignedPartition, Owner]]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    # By group and member, the partitions of its tasks by the topology at its last record.
+    partitions_of_tasks: dict[tuple[str, str], set[AssignedPartition]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.shard = Shard(release(self.version), self.offsets_partition)
@@ -105,6 +107,7 @@ class ReplayedPartition:
         if row.kind == "group_record":
             assert row.group_id is not None
             replay_all(self.shard, [row])
+            self._place_tasks(row)
             self.owners[row.group_id].append((row.log_offset, row.log_timestamp, self._owners(row.group_id)))
             return
         before = dict(self.shard.offsets.committed_offsets())
@@ -128,8 +131,30 @@ class ReplayedPartition:
         return {
             (partition._replace(assignment_epoch=None), Owner(row.member_id, row.client_id, row.client_host))
             for row in (group.member_row(self.offsets_partition, member, NO_TOPICS) for member in group.members)
-            for partition in (*(row.assigned_partitions or ()), *(row.pending_revocation_partitions or ()))
+            for partition in (
+                *(row.assigned_partitions or ()),
+                *(row.pending_revocation_partitions or ()),
+                *self.partitions_of_tasks.get((group_id, row.member_id), ()),
+            )
         }
+
+    def _place_tasks(self, record: ReplayRow) -> None:
+        """An active task has its partition of each source and repartition topic of its subtopology."""
+        group = self.shard.groups.get(record.group_id or "")
+        topics: dict[str, list[str]] = {}
+        for each in (getattr(group, "topology", None) or {}).get("subtopologies", ()):
+            repartition = [topic["name"] for topic in each["repartitionSourceTopics"]]
+            topics[each["subtopologyId"]] = [*each["sourceTopics"], *repartition]
+        for member in group.members if group is not None else ():
+            if record.member_id != member:
+                continue
+            row = group.member_row(self.offsets_partition, member, NO_TOPICS)
+            self.partitions_of_tasks[row.group_id, row.member_id] = {
+                AssignedPartition(topic, None, task.partition, None)
+                for task in (*(row.assigned_tasks or ()), *(row.pending_revocation_tasks or ()))
+                if task.role == "active"
+                for topic in topics.get(task.subtopology_id, ())
+            }
 
     def owners_at(self, slot: Slot, place: int) -> set[Owner]:
         """The owners of the slot's partition there."""
