@@ -21,7 +21,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, Moment, Option, column, write
+from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, TYPES, Moment, Option, column, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import Column, say_lines, show, write_rows
@@ -43,6 +43,7 @@ from kgroups_spark.words import counted, format_time, format_utc, quoted, shell_
 OPTIONS = (
     LAKE,
     *GROUPS,
+    TYPES,
     AS_OF,
     (
         Option("--offsets", "one row a partition (default)"),
@@ -136,6 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
     def groups() -> Iterator[Described]:
         asked = GroupReader(reader, moment.as_of, what, times_as_text=not is_table)
         for group in asked.groups(names):
+            if arguments.type is not None and group.group_type not in arguments.type:
+                continue
             found.add(group.group_id)
             yield group
 
@@ -148,7 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
         unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
         first = f"{moment.times.closing(moment.as_of)}{unknown}"
     if arguments.as_of is None:
-        notes += [*about_waiting(reader, names), *deleted_next(reader, names)]
+        shown = names if arguments.type is None else sorted(found)
+        notes += [*about_waiting(reader, shown), *deleted_next(reader, shown)]
     say_lines([first, *notes])
     return 0
 

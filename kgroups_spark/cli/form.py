@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 
 from kgroups_spark.cli.options import (
     ENGINES,
+    GROUP_TYPE_ALIASES,
+    GROUP_TYPES,
     WRITERS,
     group_value,
     moment_value,
     name_value,
+    names_value,
     partition_count_value,
     topic_partitions_value,
 )
@@ -87,6 +90,11 @@ WRITER = Option(
 ROWS = (FORMAT, WIDE, ENGINE)
 GROUP = Option("--group G ...", "the group; may be repeated", group_value, [])
 GROUPS = (GROUP, Option("--all-groups", "every group that exists"))
+TYPES = Option(
+    "--type TYPE,...",
+    "only groups of these types: classic (or generic), consumer, share, streams",
+    names_value(GROUP_TYPES, GROUP_TYPE_ALIASES),
+)
 TOPIC = Option(
     "--topic T[:P,...] ...",
     "only this topic, or these partitions of it (orders:0,1); may be repeated",

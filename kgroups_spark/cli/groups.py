@@ -14,9 +14,9 @@ from __future__ import annotations
 import argparse
 from operator import itemgetter
 
-from kgroups_spark.cli.form import ALL, AS_OF, LAKE, ROWS, Moment, Option, folded_for, screen, write
+from kgroups_spark.cli.form import ALL, AS_OF, LAKE, ROWS, TYPES, Moment, Option, folded_for, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPE_ALIASES, GROUP_TYPES, names_value
+from kgroups_spark.cli.options import GROUP_STATES, names_value
 from kgroups_spark.cli.output import say_lines
 from kgroups_spark.sql.reader import Rows
 from kgroups_spark.tables.schemas import TABLES
@@ -29,11 +29,7 @@ OPTIONS = (
         f"only groups in these states, ignoring case: {', '.join(GROUP_STATES)}",
         names_value(GROUP_STATES),
     ),
-    Option(
-        "--type TYPE,...",
-        "only groups of these types: classic (or generic), consumer, share, streams",
-        names_value(GROUP_TYPES, GROUP_TYPE_ALIASES),
-    ),
+    TYPES,
     AS_OF,
     ALL,
     *ROWS,

@@ -83,6 +83,12 @@ def test_describe_lists_all_committed_offsets_with_the_owners_of_their_partition
     assert {(owner, slot[2]) for slot, owner in owned.items() if slot[0] == "order-totals"} == active != set()
 
 
+def test_describe_shows_the_groups_of_a_type(rows: Any) -> None:
+    found = {row["group_id"] for row in rows("describe --all-groups --state --type streams,share")}
+    types = {row["group_id"]: row["group_type"] for row in story().rows("groups")}
+    assert found == {name for name, group_type in types.items() if group_type in ("streams", "share")} != set()
+
+
 def test_a_partition_without_a_committed_offset_has_its_log_end(rows: Any) -> None:
     """As in Kafka's tool, for members that have not committed yet."""
     pending = {"offsets_partition": 3, "group_id": "g", "topic": "t", "producer_id": 7, "committed_offset": 5}
