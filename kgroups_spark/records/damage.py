@@ -134,6 +134,8 @@ def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksu
         return f"the batch claims {LENGTH_END + length} bytes, {end - start} are there"
     claimed = claimed_checksum(buffer, start)
     found = sums.of(start, start + LENGTH_END + length)
+    if found < 0:
+        return f"{LENGTH_END + length} bytes claim to be a batch, in a file in which too many claims overlap"
     if found != claimed:
         return f"the CRC of {LENGTH_END + length} bytes is {found}, the header says {claimed}"
     return f"the CRC is right, but offset {offset} is out of order (the last one before it is {above})"

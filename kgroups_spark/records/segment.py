@@ -43,8 +43,6 @@ from kgroups_spark.records.legacy import decode_legacy
 LEAST_SPAN = 1 << 12
 # The first read is no larger: most files end within it, and memory costs what is allocated, not what is filled.
 FIRST_ROOM = 1 << 16
-# So many bytes before `position` remain readable.
-LEAD = 1 << 10
 
 
 class BinaryFile(Protocol):
@@ -78,22 +76,12 @@ class Window:
         if not self._file_ended and self._room < size:
             self._enlarge(size)
 
-    def bytes_at(self, place: int, end: int) -> memoryview:
-        """The bytes of the file from `place`, at most LEAD before `position`, to `end`."""
-        start = self._start + place - self.position
-        return self._buffer.data[start : start + end - place]
-
-    @property
-    def lead(self) -> int:
-        """The number of readable bytes before `position`."""
-        return min(self._start, LEAD)
-
     def drop(self, size: int) -> None:
         """Drops the first bytes and reads on."""
         self.position += size
         self.held -= size
         self._start += size
-        if self._start >= LEAD + self._room // 2:
+        if 2 * self._start >= self._room:
             self._to_front(self._buffer)
             self._fill()
         self._show()
@@ -102,7 +90,7 @@ class Window:
         """Shows more: of the held bytes, of the file, or in a buffer of twice the size."""
         if self._span is not None and self._span < self.held:
             self._span *= 2
-        elif self._start > LEAD:
+        elif self._start:
             self._to_front(self._buffer)
             self._fill()
         else:
@@ -121,7 +109,7 @@ class Window:
 
     def _allocate(self, size: int) -> None:
         self._room = size
-        self._buffer = np.zeros(LEAD + size + PADDING, np.uint8)
+        self._buffer = np.zeros(size + PADDING, np.uint8)
 
     def _enlarge(self, size: int) -> None:
         old = self._buffer
@@ -130,9 +118,8 @@ class Window:
         self._fill()
 
     def _to_front(self, source: NDArray[np.uint8]) -> None:
-        lead = self.lead
-        self._buffer[: lead + self.held] = source[self._start - lead : self._start + self.held]
-        self._start = lead
+        self._buffer[: self.held] = source[self._start : self._start + self.held]
+        self._start = 0
 
     def _fill(self) -> None:
         room = self._room

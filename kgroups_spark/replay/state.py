@@ -18,8 +18,9 @@ from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_paylo
 from kgroups_spark.coordinator.versions import Group
 from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, GroupKey, JoinedLog, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
-from kgroups_spark.tables.definitions import CHECKPOINTS, NIGHT, STATE_OFFSET
+from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
+from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
 
 # The saved state of a log: a replay begins with one and ends with the next.
 
@@ -48,8 +49,8 @@ class LogState:
 
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
-NAMES = ("offsets_partition", *StateRow._fields, *(f.name for f in STATE_OFFSET))
-ENTRIES = pa.schema(map(CHECKPOINTS.field, NAMES))
+NAMES = ("offsets_partition", *StateRow._fields, *STATE_OFFSET)
+ENTRIES = pa.schema(map(TABLES[CHECKPOINTS].columns.field, NAMES))
 OFFSET = "offset"
 OFFSET_COLUMNS = ("group_id", *state_entries.OFFSET_FIELDS)
 # Columns in which older entries, and those of corrections, have -1 for none.
@@ -117,7 +118,7 @@ def plain_entries(entries: Sequence[tuple[int, tuple[str, str | None, str | None
     rows = [(number, *entry) for number, entry in entries]
     columns = list(zip(*rows, strict=True)) if rows else [()] * (1 + len(StateRow._fields))
     arrays = [pa.array(values, field.type) for values, field in zip(columns, ENTRIES, strict=False)]
-    nothing = [pa.nulls(len(entries), field.type) for field in STATE_OFFSET]
+    nothing = [pa.nulls(len(entries), ENTRIES.field(name).type) for name in STATE_OFFSET]
     return pa.table([*arrays, *nothing], schema=ENTRIES)
 
 

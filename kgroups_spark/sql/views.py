@@ -20,16 +20,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
-
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.group_metadata import PROTOCOLS
 from kgroups_spark.messages.schema import Field
 from kgroups_spark.messages.schema import definition as message_definition
 from kgroups_spark.package_data import package_text
-from kgroups_spark.tables.columns import PLACE_IN_LOG, comment_of, type_name
-from kgroups_spark.tables.definitions import GROUP_RECORDS
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.columns import comment_of, type_name
+from kgroups_spark.tables.schemas import TABLES, inherited
 from kgroups_spark.words import LAST_MS
 
 # The definition of a view or function: the head of its SQL file, and the query below it.
@@ -74,8 +71,6 @@ class Definition(NamedTuple):
 
 _OWN = re.compile(r"(argument )?(\w+)(?: ([A-Z][A-Z ]*?))?(?: = (.*?))?: (.*)")
 _RETURNS = re.compile(r"returns (\w+)")
-_ALL = re.compile(r"columns of (\w+)(?: but (.*))?")
-_NAMED = re.compile(r"(.*) of (\w+)")
 
 
 def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool) -> Definition:
@@ -92,29 +87,13 @@ def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool
         if own := _OWN.fullmatch(line):
             argument, name, data_type, default, comment = own.groups()
             named = arguments if argument else columns
-            inherited = named[name].type if name in named else None
-            named[name] = Column(comment, data_type or inherited, default)
+            known = named[name].type if name in named else None
+            named[name] = Column(comment, data_type or known, default)
         elif found := _RETURNS.fullmatch(line):
             returns = found[1]
         else:
-            columns.update(_inherited(line, columns_of))
+            columns |= inherited(line, columns_of)
     return Definition(lines[0], columns, query.strip(), arguments if is_function else None, returns)
-
-
-def _inherited(line: str, columns_of: Callable[[str], Columns]) -> Iterator[tuple[str, Column]]:
-    """Columns of another table, view or function."""
-    if found := _ALL.fullmatch(line):
-        columns, left_out = columns_of(found[1]), _names(found[2] or "")
-        yield from ((name, column) for name, column in columns.items() if name not in left_out)
-    elif found := _NAMED.fullmatch(line):
-        columns = columns_of(found[2])
-        yield from ((name, columns[name]) for name in _names(found[1]))
-    else:
-        raise ValueError(f"no line of a view's head has this form: {line}")
-
-
-def _names(text: str) -> list[str]:
-    return text.split(", ")
 
 
 # The statements of DuckDB and Spark that create a view or a function, with its comments.
@@ -533,12 +512,13 @@ def _structure(fields: Iterable[JsonField]) -> dict[str, Any]:
     return reported
 
 
-def _as_they_are(*fields: pa.Field) -> list[_Selected]:
-    return [_Selected(field.name, field.name, comment_of(field)) for field in fields]
+def _as_they_are(*names: str) -> list[_Selected]:
+    columns = TABLES["group_records"].columns
+    return [_Selected(name, name, comment_of(columns.field(name))) for name in names]
 
 
-_PLACE = _as_they_are(*PLACE_IN_LOG)
-_PRODUCER = _as_they_are(*(GROUP_RECORDS.field(name) for name in ("producer_id", "is_transactional")))
+_PLACE = _as_they_are("audit_id", "offsets_partition", "log_offset", "log_timestamp")
+_PRODUCER = _as_they_are("producer_id", "is_transactional")
 
 
 Dialect = Literal["spark", "duckdb"]

@@ -21,22 +21,10 @@ BOOLEAN = pa.bool_()
 BINARY = pa.binary()
 TIMESTAMP = pa.timestamp("us", "UTC")
 
-_NAMES = {
-    BIGINT: "BIGINT",
-    INT: "INT",
-    SMALLINT: "SMALLINT",
-    STRING: "STRING",
-    BOOLEAN: "BOOLEAN",
-    BINARY: "BINARY",
-    TIMESTAMP: "TIMESTAMP",
-    # Columns of views only.
-    pa.int8(): "TINYINT",
-    pa.float64(): "DOUBLE",
-}
-
-
-# Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so everything inside is nullable by
-# type. Comments state that elements are never null, and which fields of a struct may be.
+_OF_TABLES = (BIGINT, INT, SMALLINT, STRING, BOOLEAN, BINARY, TIMESTAMP)
+TYPES = dict(zip(["BIGINT", "INT", "SMALLINT", "STRING", "BOOLEAN", "BINARY", "TIMESTAMP"], _OF_TABLES, strict=True))
+_OF_VIEWS = {pa.int8(): "TINYINT", pa.float64(): "DOUBLE"}
+_NAMES = {data_type: name for name, data_type in TYPES.items()} | _OF_VIEWS
 
 
 def array(element: pa.DataType) -> pa.ListType:
@@ -49,11 +37,6 @@ def map_of(value: pa.DataType) -> pa.MapType:
     return pa.map_(pa.field("key", STRING, nullable=False), pa.field("value", value))
 
 
-def struct(*fields: pa.Field) -> pa.StructType:
-    """A struct inside an array. Its fields are nullable by type; comments state which of them may really be null."""
-    return pa.struct([nullable(field) for field in fields])
-
-
 def column(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
     """A column that may be null; the comment states when."""
     return pa.field(name, data_type, nullable=True, metadata={"comment": comment})
@@ -62,11 +45,6 @@ def column(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
 def required(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
     """A column that is never null."""
     return pa.field(name, data_type, nullable=False, metadata={"comment": comment})
-
-
-def nullable(field: pa.Field) -> pa.Field:
-    """The same column, allowed to be null."""
-    return field.with_nullable(True)
 
 
 def comment_of(field: pa.Field) -> str:
@@ -134,33 +112,6 @@ def _plain(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(data_type):
         return pa.struct([_without_comments(field) for field in data_type])
     return data_type
-
-
-AUDIT_ID = required("audit_id", BIGINT, "The audit that wrote the row (table audits)")
-OFFSETS_PARTITION = required("offsets_partition", INT, "Partition of __consumer_offsets")
-LOG_OFFSET = required("log_offset", BIGINT, "Offset of the record in that partition's log")
-LOG_TIMESTAMP = column("log_timestamp", TIMESTAMP, "Log time of the record; null: the record has none")
-
-# Every table whose rows have a log offset begins with these.
-PLACE_IN_LOG = [AUDIT_ID, OFFSETS_PARTITION, LOG_OFFSET, LOG_TIMESTAMP]
-
-RAW_KEY_AND_VALUE = [
-    column("raw_key", BINARY, "The key's bytes, only if the columns do not have all of it"),
-    column("raw_value", BINARY, "The value's bytes, only if the columns do not have all of it"),
-]
-# The quarantine of every log has these: the position and the bytes of a record or batch, and the reason.
-WHERE_IT_STANDS = [
-    required("detail", STRING, "The problem, in one sentence that a person can act on"),
-    required(
-        "coordinator_fails",
-        BOOLEAN,
-        "A coordinator of the chosen release would refuse to load here; at a corrupt batch it may, as it checks no CRC",
-    ),
-    column("file", STRING, "Segment file; null: read from a cluster"),
-    column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
-    column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),
-    column("raw_value", BINARY, "Value's bytes, or the batch's, at most 1 MiB; null: none"),
-]
 
 
 # Comparisons that choose rows of a table: by files' statistics and by pyarrow.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables import definitions
-from kgroups_spark.tables.columns import delta_schema, without_comments
+from kgroups_spark.tables.columns import TYPES, array, delta_schema, map_of, without_comments
+from kgroups_spark.tables.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -31,7 +32,7 @@ class Table:
     columns: pa.Schema  # with comments
     key: tuple[str, ...]
     comment: str
-    statistics: tuple[str, ...] = ("audit_id", "offsets_partition")
+    statistics: tuple[str, ...]
 
     @cached_property
     def schema(self) -> StructType:
@@ -46,186 +47,78 @@ class Table:
         return json.dumps(delta_schema(self.columns), separators=(",", ":"), sort_keys=True)
 
 
-PLACE = ("offsets_partition", "log_offset")
 GROUP = ("offsets_partition", "group_id")
 SLOT = (*GROUP, "topic", "partition")
 CHECKPOINTS = "checkpoints"
-# audit_id identifies the rows of an unfinished audit.
+_PLACES = ("offsets_partition", "state_partition", "log_offset", "log_timestamp")
+_OF_HISTORY: tuple[str, ...] = (*_PLACES, "group_id", "transactional_id")
 # The tables that together are the log: each record that was read is in exactly one of them.
 LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-HISTORY_STATISTICS = (
-    "audit_id",
-    "offsets_partition",
-    "state_partition",
-    "log_offset",
-    "log_timestamp",
-    "group_id",
-    "transactional_id",
-)
-STATE_PLACE = ("state_partition", "log_offset")
-SHARE_PARTITION = ("group_id", "topic_id", "partition")
 
 
-def _history(name: str, columns: pa.Schema, comment: str, key: tuple[str, ...] = PLACE) -> Table:
-    named = tuple(field for field in HISTORY_STATISTICS if field in columns.names)
-    return Table(name, "history", columns, key, comment, named)
+# The tables from the text of definitions.py.
 
 
-def _current(name: str, columns: pa.Schema, key: tuple[str, ...], comment: str) -> Table:
-    return Table(name, "current", columns, key, comment, ("audit_id", key[0]))
+_HEAD = re.compile(r"(?:struct|(\w+)) (\w+)(?: \((.*?)\): (.*))?")
+_COLUMN = re.compile(r"(\w+) ([\w<>, ]+?)( NOT NULL)?: (.*)")
+_INHERITED = re.compile(r"(?:columns|(.*)) of (\w+)(?: but (.*))?")
+_NESTED = re.compile(r"(ARRAY|MAP)<(?:STRING, )?(.*)>")
+# The lines of each table and struct; a line that is indented continues the one before.
+_BLOCKS = [block.splitlines() for block in DEFINITIONS.strip().replace("\n  ", " ").split("\n\n")]
+_LINES = {lines[0].split(" ")[1]: lines[1:] for lines in _BLOCKS}
+
+T = TypeVar("T")
+
+
+def inherited(line: str, columns_of: Callable[[str], Mapping[str, T]]) -> dict[str, T]:
+    """The columns that a line takes from another table: `a, b of other`, `columns of other but a, b`. Raises ValueError
+    for a line of another form, KeyError for an unknown column."""
+    found = _INHERITED.fullmatch(line)
+    if found is None:
+        raise ValueError(f"no line of a definition has this form: {line}")
+    named, other, left_out = found.groups()
+    columns, without = columns_of(other), (left_out or "").split(", ")
+    return {name: columns[name] for name in (named.split(", ") if named else columns) if name not in without}
+
+
+@cache
+def _columns(name: str) -> dict[str, pa.Field]:
+    """The columns of a table, or the fields of a struct."""
+    found: dict[str, pa.Field] = {}
+    for line in _LINES[name]:
+        if own := _COLUMN.fullmatch(line):
+            column, data_type, is_required, comment = own.groups()
+            found[column] = pa.field(column, _type(data_type), not is_required, {"comment": comment})
+        else:
+            columns = inherited(line.removeprefix("nullable "), _columns)
+            is_nullable = line.startswith("nullable ")
+            found |= {name: field.with_nullable(True) if is_nullable else field for name, field in columns.items()}
+    return found
+
+
+def _type(text: str) -> pa.DataType:
+    if nested := _NESTED.fullmatch(text):
+        return (array if nested[1] == "ARRAY" else map_of)(_type(nested[2]))
+    return TYPES[text] if text in TYPES else pa.struct(_columns(text).values())
+
+
+def _table(kind: Any, name: str, key_names: str, comment: str) -> Table:
+    columns, key = pa.schema(_columns(name).values()), tuple(key_names.split(", "))
+    # audit_id identifies the rows of an unfinished audit.
+    statistics = key[:1] if kind == "current" else _OF_HISTORY if kind == "history" else ("offsets_partition",)
+    if name == CHECKPOINTS:
+        statistics += ("reason",)
+    statistics = tuple(each for each in ("audit_id", *statistics) if each in columns.names)
+    return Table(name, kind, columns, key, comment, statistics)
 
 
 TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (
-        _history(
-            "offset_commits", definitions.OFFSET_COMMITS, "Record of type 0 or 1: offset commits and their tombstones"
-        ),
-        _history("group_records", definitions.GROUP_RECORDS, "Record of types 2 to 23: groups and members"),
-        _history("transaction_markers", definitions.TRANSACTION_MARKERS, "Control record: the end of a transaction"),
-        _history(
-            "quarantine",
-            definitions.QUARANTINE,
-            "Record or batch that could not be used",
-            key=(*PLACE, "reason"),
-        ),
-        _history(
-            "group_versions",
-            definitions.GROUP_VERSIONS,
-            "State of a group after a record changed it",
-            key=(*PLACE, "group_id"),
-        ),
-        _history(
-            "group_member_versions",
-            definitions.GROUP_MEMBER_VERSIONS,
-            "State of a member after a record changed it",
-            key=(*PLACE, "group_id", "member_id"),
-        ),
-        _history(
-            "group_events",
-            definitions.GROUP_EVENTS,
-            "Something that happened to a group",
-            key=(*PLACE, "event_index"),
-        ),
-        _history(
-            "group_traffic",
-            definitions.GROUP_TRAFFIC,
-            "Records and bytes that an audit read of a group, by hour of log time",
-            key=("audit_id", *GROUP, "hour"),
-        ),
-        _history(
-            "topic_offsets",
-            definitions.TOPIC_OFFSETS,
-            "Log start and end of a topic's partition with committed offsets, from an audit of a live cluster",
-            key=("audit_id", "topic", "partition"),
-        ),
-        _history(
-            "cluster_facts",
-            definitions.CLUSTER_FACTS,
-            "Fact that a live cluster reported to an audit: configurations that concern coordinators (of the leaders "
-            "of offsets partitions, and those set for single groups), feature levels, and these leaders. An audit of "
-            "segments with such an option repeats the last facts with it",
-            key=("audit_id", "kind", "name", "broker", "group_id"),
-        ),
-        _history(
-            "findings",
-            definitions.FINDINGS,
-            "Finding of an audit",
-            key=("audit_id", "finding", "group_id", "topic", "partition", "member_id", "producer_id", *PLACE),
-        ),
-        _current("groups", definitions.GROUPS, GROUP, "Group that exists"),
-        _current("group_members", definitions.GROUP_MEMBERS, (*GROUP, "member_id"), "Member of a group"),
-        _current("committed_offsets", definitions.COMMITTED_OFFSETS, SLOT, "Committed offset"),
-        _current(
-            "pending_offsets",
-            definitions.PENDING_OFFSETS,
-            ("offsets_partition", "producer_id", "group_id", "topic", "partition"),
-            "Offset inside an open transaction",
-        ),
-        _current(
-            "open_transactions",
-            definitions.OPEN_TRANSACTIONS,
-            ("offsets_partition", "producer_id"),
-            "Transaction that is open on a partition of __consumer_offsets, with or without offsets left in it",
-        ),
-        _current(
-            "offset_expiry", definitions.OFFSET_EXPIRY, SLOT, "Whether and when a committed offset expires, and why"
-        ),
-        _current("group_expiry", definitions.GROUP_EXPIRY, GROUP, "Whether and when a group is deleted, and why"),
-        _current("topics", definitions.TOPICS, ("topic_id",), "Topic id from the log or the cluster, and its name"),
-        _history(
-            "share_group_state_records",
-            definitions.SHARE_GROUP_STATE_RECORDS,
-            "Record of __share_group_state: snapshots and updates of share partitions",
-            key=STATE_PLACE,
-        ),
-        _history(
-            "transaction_state_records",
-            definitions.TRANSACTION_STATE_RECORDS,
-            "Record of __transaction_state: the state of a transactional id",
-            key=STATE_PLACE,
-        ),
-        _history(
-            "state_quarantine",
-            definitions.STATE_QUARANTINE,
-            "Record or batch of __share_group_state or __transaction_state that could not be used",
-            key=("log", *STATE_PLACE, "reason"),
-        ),
-        _history(
-            "state_events",
-            definitions.STATE_EVENTS,
-            "Something that happened to a share partition or to a transactional id",
-            key=("log", *STATE_PLACE, "event"),
-        ),
-        Table(
-            "share_partitions",
-            "current",
-            definitions.SHARE_PARTITIONS,
-            SHARE_PARTITION,
-            "Share partition: the share coordinator's stored state, and the group coordinator's list",
-            ("audit_id", "group_id"),
-        ),
-        _current(
-            "share_batches",
-            definitions.SHARE_BATCHES,
-            ("state_partition", *SHARE_PARTITION, "first_offset"),
-            "Records of a share partition with one stored state, which are not past its start offset",
-        ),
-        _current(
-            "transactional_ids",
-            definitions.TRANSACTIONAL_IDS,
-            ("state_partition", "transactional_id"),
-            "Transactional id of the transaction coordinator",
-        ),
-        Table("audits", "ledger", definitions.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
-        Table(
-            CHECKPOINTS,
-            "internal",
-            definitions.CHECKPOINTS,
-            (
-                *("audit_id", "log", *PLACE, "reason", "entry_type", "group_id"),
-                *("topic", "partition", "producer_id", "payload"),
-            ),
-            "Internal: states of shards from which a replay goes on; its form changes without notice",
-            ("audit_id", "offsets_partition", "reason"),
-        ),
-        Table(
-            "previous_offset_expiry",
-            "internal",
-            definitions.PREVIOUS_OFFSET_EXPIRY,
-            SLOT,
-            "Internal: the previous audit's expiry decisions, for the view expiry_outcomes",
-        ),
-        Table(
-            "state_log_state",
-            "internal",
-            definitions.STATE_LOG_STATE,
-            ("audit_id", "log", "state_partition", "entry_type", "payload"),
-            "Internal: the state of other logs that an audit goes on from; its form changes without notice",
-            ("audit_id",),
-        ),
-    )
+    name: _table(kind, name, key, comment)
+    for kind, name, key, comment in (_HEAD.fullmatch(lines[0]).groups() for lines in _BLOCKS)  # type: ignore[union-attr]
+    if kind
 }
+# An entry of a saved state that is one offset has these columns, others have a payload.
+STATE_OFFSET = TABLES[CHECKPOINTS].columns.names[TABLES[CHECKPOINTS].columns.names.index("topic") :]
 
 
 # The two logs as the lake holds them.

@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.cli.expiring import GROUPS_SCREEN, OFFSETS_SCREEN, expires_in
 from kgroups_spark.cli.main import main
-from kgroups_spark.tables.definitions import GROUPS, OFFSET_EXPIRY
+from kgroups_spark.tables.schemas import TABLES
 from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.lake.table_rows import rows_of
 
@@ -115,5 +115,5 @@ def test_the_time_left_is_in_words() -> None:
 
 def test_column_names_are_those_of_the_tables() -> None:
     own = {"offset_count", "expires_in"}
-    contract = {*OFFSET_EXPIRY.names, *GROUPS.names}
+    contract = {*TABLES["offset_expiry"].columns.names, *TABLES["groups"].columns.names}
     assert {column.name for column in (*GROUPS_SCREEN, *OFFSETS_SCREEN)} - own <= contract

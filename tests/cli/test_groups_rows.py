@@ -3,7 +3,7 @@ from argparse import Namespace
 from datetime import timedelta
 
 from kgroups_spark.cli.groups import COLUMNS, chosen_of
-from kgroups_spark.tables.definitions import GROUPS
+from kgroups_spark.tables.schemas import TABLES
 from tests.cli.group_questions import group as group_of
 from tests.cli.group_questions import reader_of, second
 
@@ -36,7 +36,7 @@ def test_options_state_and_type_choose_groups():
 
 
 def test_json_and_csv_have_the_whole_table():
-    assert set(COLUMNS) == {*GROUPS.names, "known"}
+    assert set(COLUMNS) == {*TABLES["groups"].columns.names, "known"}
 
 
 RUNS = [f"report-{uuid.UUID(int=number << 64)}" for number in range(12)]

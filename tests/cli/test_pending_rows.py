@@ -11,7 +11,7 @@ from kgroups_spark.sql.reader import (
     log_offsets_behind,
     waiting_groups,
 )
-from kgroups_spark.tables.definitions import OPEN_TRANSACTIONS, PENDING_OFFSETS
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.cli.story_reader import ArrowReader
 from tests.lake.table_rows import rows_of
@@ -88,9 +88,9 @@ def test_a_transaction_of_unknown_beginning_is_last_without_an_age_and_does_not_
 
 
 def test_column_names_are_those_of_the_tables():
-    contract = {*OPEN_TRANSACTIONS.names, *PENDING_OFFSETS.names}
+    contract = {*TABLES["open_transactions"].columns.names, *TABLES["pending_offsets"].columns.names}
     assert {column.name for column in SCREEN} - contract == {"age"}
-    assert set(PENDING_OFFSETS.names) <= set(COLUMNS)
+    assert set(TABLES["pending_offsets"].columns.names) <= set(COLUMNS)
 
 
 HEALTH = LogRead(400, 200, 30_000)

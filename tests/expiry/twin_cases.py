@@ -2,7 +2,7 @@
 
 import random
 
-from kgroups_spark.tables.definitions import GROUP_EXPIRY, OFFSET_EXPIRY
+from kgroups_spark.tables.schemas import TABLES
 from tests.expiry import twin
 from tests.expiry.cases import DAY, NOW, R
 from tests.expiry.frames import AUDIT_ID
@@ -154,7 +154,7 @@ def twin_rows(tables, held, release):
             named = dict(zip(("reason", "deletes_at", "writes_tombstone"), answer, strict=True))
             decision = "delete" if answer[0] == "empty_and_nothing_left" else "keep"
             groups.append({**head, **row, **named, "decision": decision})
-    return only(offsets, OFFSET_EXPIRY), only(groups, GROUP_EXPIRY)
+    return only(offsets, TABLES["offset_expiry"].columns), only(groups, TABLES["group_expiry"].columns)
 
 
 def only(rows, schema):

@@ -6,20 +6,18 @@ from __future__ import annotations
 import io
 import random
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
 import pytest
-from crc32c import crc32c
 
 from kgroups_spark.records import batches, damage, segment
 from kgroups_spark.records import segment as scan
-from kgroups_spark.records.batches import DIRECT, MOST_RECORDS, Checksums
+from kgroups_spark.records.batches import MOST_RECORDS, MOST_SUMMED, Buffer, Checksums
 from kgroups_spark.records.columns import CorruptBatch
-from kgroups_spark.records.segment import LEAD, Window, read_segment
+from kgroups_spark.records.segment import Window, read_segment
 from tests.chosen import some_of
 from tests.records.build import batch, message
 from tests.records.damaged_logs import LOGS
@@ -133,26 +131,16 @@ def test_zeros_of_a_preallocated_file_cost_no_step_for_each_byte() -> None:
         assert (len(list(reader)), reader.stopped) == (1, "zeros")
 
 
-def test_checksums_of_stretches_equal_those_of_their_bytes() -> None:
-    rng = random.Random(4)
-    data = bytearray(rng.randbytes(60_000))
-    for at in range(0, 50_000, 7):
-        data[at + 16] = rng.choice([0, 1, 2])
-    window = Window(io.BytesIO(bytes(data)), 0, None, 20_000)
-    sums, checked = Checksums(window), 0
-    while window.filled > 3000:
-        for _ in range(20):
-            start = rng.randrange(0, window.filled - 2000) // 7 * 7
-            start -= (window.position + start) % 7
-            if start < 0:
-                continue
-            end = rng.randrange(start + 1500, window.filled + 1)
-            magic, at, to = data[window.position + start + 16], window.position + start, window.position + end
-            expected = crc32c(bytes(data[at + 21 : to])) if magic == 2 else zlib.crc32(bytes(data[at + 16 : to]))
-            assert magic > 2 or sums.of(start, end) == expected
-            checked += magic <= 2
-        window.drop(rng.choice([1, 61, 500, 3000]))
-    assert checked > 300 and sums.summed > DIRECT * len(data) and LEAD >= 1 << 10
+def test_a_sum_of_a_large_claim_is_refused_after_too_many_bytes() -> None:
+    data = batch(0, [(b"k", bytes(5000))])
+    sums = Checksums(Buffer(memoryview(data)))
+    crc = int.from_bytes(data[17:21], "big")
+    assert [sums.of(0, len(data)) for _ in range(MOST_SUMMED + 1)] == [crc] * MOST_SUMMED + [-1]
+    why = damage.diagnose(memoryview(data), 0, len(data), -1, sums)
+    assert why == f"{len(data)} bytes claim to be a batch, in a file in which too many claims overlap"
+    small = batch(0, [(b"k", b"v")])
+    few = Checksums(Buffer(memoryview(small)))
+    assert len({few.of(0, len(small)) for _ in range(2 * MOST_SUMMED)} - {-1}) == 1
 
 
 def reported(log: bytes, chunk_bytes: int) -> list[object]:

@@ -27,8 +27,8 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.shard_states import Stored, history_below, state_task
-from kgroups_spark.tables.definitions import KEEP, NIGHT, STATE_OFFSET
-from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
+from kgroups_spark.tables.definitions import KEEP, NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
@@ -159,7 +159,7 @@ def state_of_history(spark, lake):
 
 def entry_of(row):
     """A row of the saved state, to compare; offsets and members have no order."""
-    said = unordered(json.loads(row["payload"])) if row["payload"] else [row[field.name] for field in STATE_OFFSET]
+    said = unordered(json.loads(row["payload"])) if row["payload"] else [row[name] for name in STATE_OFFSET]
     return row["offsets_partition"], row["entry_type"], row["group_id"] or "", str(said)
 
 

@@ -78,7 +78,7 @@ def test_a_head_is_read() -> None:
 
 @pytest.mark.parametrize("line", ["-- columns groups", "-- nothing"])
 def test_a_line_that_says_nothing_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="head"):
+    with pytest.raises(ValueError, match="no line of a definition"):
         parsed(f"-- What it is.\n--\n{line}\n\nSELECT 1\n", columns_of, is_function=False)
 
 
