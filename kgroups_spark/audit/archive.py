@@ -166,7 +166,7 @@ def _batch(row: Mapping[str, Any]) -> bytes:
     key, value = row["key"], row["value"]
     if row["control_type"] is not None:
         attributes |= CONTROL
-        if key is None:
+        if key is None and row["control_type"] in MARKERS:
             key, value = struct.pack(">hh", 0, MARKERS[row["control_type"]]), struct.pack(">hi", 0, 0)
     body = b"\0\0\0" + _sized(key) + _sized(value) + b"\0"
     time, producer = row["timestamp"], (row["producer_id"], row["producer_epoch"])

@@ -412,7 +412,7 @@ CAUSES = {
 MOVES = {
     "offset_rewound": "rewound",
     "offset_restarted": "offset committed after its removal",
-    "offset_skipped": "skipped ahead without members",
+    "offset_skipped": "skipped ahead",
 }
 EVENTS = {
     **MOVES,

@@ -18,6 +18,7 @@ from kgroups_spark.records.damage import NO_EPOCH, UNCONFIRMED_EPOCH, Bounds, co
 from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, RAW_BYTES, read_segment
 from kgroups_spark.sources.files import folder_of, open_file
 from kgroups_spark.sources.partition_log import (
+    LARGEST_OFFSET,
     Answer,
     CheckedFile,
     PartitionLog,
@@ -33,7 +34,6 @@ from kgroups_spark.sources.segments import (
     epoch_by_checkpoint,
     keeps_changing,
     list_partition,
-    next_offset,
     settled,
 )
 from kgroups_spark.words import named_partitions
@@ -135,7 +135,8 @@ class SegmentLog(PartitionLog):
         if end is not None and end <= start_offset:
             return ()
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
-        self._require_not_merged(*segments)
+        if before := self.copy.segments[: len(self.copy.segments) - len(segments)]:
+            self.merged_at(before[-1])
         segments = tuple(segment for segment in segments if end is None or segment.base_offset < end)
         # Damage after the last batch is found by each audit until there is a sound batch after it.
         is_known = len(segments) == 1 and (segments[0].path.rsplit("/", 1)[-1], position) in known_corrupt
@@ -143,19 +144,29 @@ class SegmentLog(PartitionLog):
             return ()
         return self._pieces(segments, position)
 
-    def _require_not_merged(self, first: SegmentFile, *later: SegmentFile) -> None:
-        """Raises NotReadable if the cleaner has merged the segment to resume in into the one before it, and what was
-        written to it since is there alone: a copy keeps the files that the broker deleted."""
-        at = self.copy.segments.index(first)
-        if not at or not later:
-            return
-        before = self.copy.segments[at - 1]
-        end = next_offset(replace(before, next_base_offset=None))
-        if end in {segment.base_offset for segment in later}:  # a damaged offset does not end where a segment begins
+    def merged_at(self, segment: SegmentFile) -> int | None:
+        """The position from which on a segment has what the cleaner merged into it from segments that are still there:
+        a copy keeps the files that the broker deleted. None: there is nothing. Raises NotReadable if they lack it."""
+        later = [each for each in self.copy.segments if each.base_offset > segment.base_offset]
+        starts = np.array([each.base_offset for each in later], np.int64)
+        batches, _ = scan_segment(replace(segment, next_base_offset=None))
+        merged = batches[batches.base_offset >= starts.min(initial=LARGEST_OFFSET)]
+        if not len(merged):
+            return None
+        end = int(merged.last_offset[-1]) + 1
+        kept = [self._scan(each) for each in later if each.base_offset < end]
+        # Where an offset is damaged, no segment has that batch, and none begins after it.
+        if end not in starts[1:] and _offsets_and_sums(merged).isdisjoint(_offsets_and_sums(BatchColumns.concat(kept))):
+            return None
+        ends = np.array([int(headers.last_offset[-1]) + 1 if len(headers) else 0 for headers in kept])
+        its_segment = np.searchsorted(starts, merged.base_offset, "right") - 1
+        if (lacking := its_segment[merged.last_offset >= ends[its_segment]]).size:
             raise NotReadable(
-                f"{first.path} is left over: {before.path} goes on to offset {end - 1}, so the broker has merged and "
-                "deleted it. Delete it, or copy the folder again without what the broker deleted (rsync --delete)"
+                f"{later[int(lacking[0])].path} is left over: {segment.path} goes on to offset {end - 1}, so the "
+                "broker has merged and deleted it. Delete it, or copy the folder again without what the broker deleted "
+                "(rsync --delete)"
             )
+        return int(merged.position[0])
 
     def pieces_before(self, start_offset: int) -> tuple[SegmentPiece, ...]:
         (first, *_), position = self.copy.segments_from(start_offset), self._position_after(start_offset)
@@ -248,6 +259,10 @@ class SegmentLog(PartitionLog):
         if confirmed_epoch(epoch, self.epoch_by_checkpoint(offset), None) is not None:
             return batches
         return replace(batches, leader_epoch=np.append(batches.leader_epoch[:-1], np.int32(UNCONFIRMED_EPOCH)))
+
+
+def _offsets_and_sums(batches: BatchColumns) -> set[tuple[int, int]]:
+    return set(zip(batches.base_offset.tolist(), batches.crc.tolist(), strict=True))
 
 
 # A partition's records from its segment files, while a broker's cleaner works on them.
@@ -365,6 +380,11 @@ class SegmentReading:
                         self.next_offset = max(self.next_offset, int(item.batches.last_offset[-1]) + 1)
                     yield piece.path, item
                 elif self._is_new(item, piece):
+                    if (end := self._merged_at(piece)) is not None:
+                        self.damage.pop()
+                        self._wanted = self.next_offset
+                        self._pieces.insert(0, replace(piece, end=end))
+                        return
                     yield piece.path, item
             self.size_bytes += reader.position - piece.position
             if reader.stopped == "end offset":
@@ -381,6 +401,13 @@ class SegmentReading:
                 cut_off = _cut_off(file, reader.position, piece.end)
                 if self._is_new(cut_off, piece):
                     yield piece.path, cut_off
+
+    def _merged_at(self, piece: SegmentPiece) -> int | None:
+        """See SegmentLog.merged_at; None also for a piece that ends before."""
+        if piece.file is None or piece.file.next_base_offset is None or piece.end < piece.file.size:
+            return None
+        copy = list_partition(folder_of(piece.path), self._span.topic, self._span.partition, None)
+        return SegmentLog(copy).merged_at(piece.file)
 
     def _bounds(self, piece: SegmentPiece) -> Bounds:
         return piece.bounds or (piece.file.bounds if piece.file is not None else ANYWHERE)

@@ -115,6 +115,22 @@ def test_a_sink_that_drops_tombstones_and_markers_has_notes(rows: pa.Table, tmp_
     assert open_lake(tmp_path / "lake").table("groups").num_rows
 
 
+def test_a_control_record_without_a_key_is_a_marker_if_its_type_is_named(rows: pa.Table, tmp_path: Path) -> None:
+    """kafka-raw writes -1 for a control record without a type."""
+    first = rows.filter(pc.is_valid(rows["control_type"])).slice(0, 1).to_pylist()[0]
+    types = ("COMMIT", "ABORT", "-1", "other")
+    made = [
+        first | {"topic": LOGS[0], "partition": 0, "offset": offset, "key": None, "control_type": kind}
+        for offset, kind in enumerate(types)
+    ]
+    pq.write_table(pa.Table.from_pylist(made, rows.schema), tmp_path / "archive.parquet")
+    run_audit(tmp_path / "lake", records=tmp_path / "archive.parquet", **HOW)
+    lake = open_lake(tmp_path / "lake")
+    markers, bad = (lake.table(name).to_pylist() for name in ("transaction_markers", "quarantine"))
+    assert {row["log_offset"]: row["outcome"] for row in markers} == {0: "committed", 1: "aborted"}
+    assert {row["log_offset"]: row["reason"] for row in bad} == {2: "null_key", 3: "null_key"}
+
+
 @pytest.mark.parametrize("missing", NEEDED)
 def test_an_archive_without_a_column_is_refused(missing: str, rows: pa.Table, tmp_path: Path) -> None:
     pq.write_table(rows.drop_columns([missing]), tmp_path / "archive.parquet")

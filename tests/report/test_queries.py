@@ -139,6 +139,7 @@ BACK, AHEAD, AGAIN, GONE = "offset_rewound", "offset_skipped", "offset_restarted
     [
         ([(BACK, 9, 4)], 5, None),
         ([(AHEAD, 10, 100)], None, 90),
+        ([(AHEAD, 10, 100, "unknown")], None, None),
         ([(AHEAD, 10, 100), (AHEAD, 100, 150), (AHEAD, 170, 200)], None, 170),
         # The skipped records are read after all, or were read before.
         ([(AHEAD, 10, 100), (BACK, 100, 10)], 90, None),

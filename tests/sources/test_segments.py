@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
 from kgroups_spark.sources.partition_log import UnreadableSegment
-from kgroups_spark.sources.segment_log import SegmentLog, choose_copies
+from kgroups_spark.sources.segment_log import SegmentLog, SegmentReading, Span, choose_copies
 from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions, require_listed
 from tests.records.build import batch
 
@@ -168,6 +169,33 @@ def test_a_segment_that_the_broker_has_merged_into_the_one_before_it_is_not_read
             SegmentLog(copy).new_pieces(start, ())
     else:
         assert SegmentLog(copy).new_pieces(start, ())
+
+
+@pytest.mark.parametrize(
+    ("first", "left_over", "bad"),
+    [
+        (range(0, 20, 3), range(10, 20), 0),  # 10.log has what 0.log has of it, and more
+        ([2, 12], range(10, 20), 0),
+        ([2, 12, 19], range(10, 15), None),  # as an earlier copy had it: 19 is in 0.log alone
+        ([2, 5, 25], range(10, 20), 1),  # no segment begins at 26: a damaged offset
+        (range(10), range(10, 20), 0),
+    ],
+)
+def test_the_first_reading_of_a_segment_that_the_broker_has_merged_into_the_one_before_it(
+    tmp_path: Path, first: Sequence[int], left_over: Sequence[int], bad: int | None
+) -> None:
+    for base, offsets in ((0, first), (10, left_over), (20, range(20, 25))):
+        put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(*offsets))
+    (copy,) = find_partitions([str(tmp_path)])
+    reading = SegmentReading(Span(TOPIC, 0, SegmentLog(copy).new_pieces(0, ())))
+    if bad is None:
+        with pytest.raises(NotReadable, match=r"10\.log is left over: .*/0+\.log goes on to offset 19, .*--delete"):
+            list(reading.items())
+        return
+    items = [item for _, item in reading.items()]
+    read = [offset for item in items if isinstance(item, RecordColumns) for offset in item.offset.tolist()]
+    assert read == [*(offset for offset in first if offset < 10), *left_over, *range(20, 25)]
+    assert len([item for item in items if isinstance(item, CorruptBatch)]) == bad
 
 
 @pytest.mark.parametrize(("cleaned", "is_used"), [(0, False), (10, True)])

@@ -18,7 +18,7 @@ moves AS (
   SELECT
     *,
     event <> 'offset_restarted' OR cause_before IN ('expired', 'probably_expired', 'group_deleted') AS is_same_log,
-    event <> 'offset_restarted' OR cause IN ('no_members', 'with_members') AS is_subscribed
+    cause IN ('no_members', 'with_members') AS is_subscribed
   FROM placed
   -- A negative offset is none for every client.
   WHERE event <> 'offset_removed' AND least(offset_before, offset_after) >= 0
