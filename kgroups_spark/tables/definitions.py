@@ -687,7 +687,7 @@ AUDITS = pa.schema(
             "Ranges read by this or an earlier audit and later cut off the log; null: none",
         ),
         column("newest_audits", map_of(BIGINT), "Last audit that wrote to each table (not checkpoints); null: running"),
-        column("removed_up_to", BIGINT, "maintain --keep removed audits up to this one; null: it removed none"),
+        column("removed_up_to", BIGINT, "maintain --keep removed findings of audits up to this one; null: none"),
     ]
 )
 
