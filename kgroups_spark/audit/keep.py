@@ -15,196 +15,49 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.audit.files_query import answer, write_answer
 from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.findings.finders import FINDINGS, has_looked
+from kgroups_spark.findings.finders import has_looked
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake, named_if_lost
-from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, REBUILD_APP_ID, is_of_log
+from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.local import actions_in
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.replaced import STATE_LOGS, partition_of
-from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, total_rows
+from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, actions_in, total_rows
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
-from kgroups_spark.offsets.columns import I64, Flags
-from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.replay.log_times import believed_until
 from kgroups_spark.replay.reduction import MARKERS, OF_RECORDS, RULES, STORED, Reduction
 from kgroups_spark.replay.shard_states import Horizons, Place, keep_states, of_groups, reduced_to
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP
-from kgroups_spark.tables.rows import flags, with_columns
-from kgroups_spark.tables.rows import numbers as column_numbers
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
-# The ledger after `maintain --keep`: the rows of old audits that later audits, readers and rebuilds still need.
-#
-# An audit is old if its `as_of` is before the moment and it is not the last one. Its entry of a partition (column
-# `partitions`) is old if it ends at or below H, so that history of all its records is reduced. Consecutive old entries
-# become one entry with their sums, in the row of the last of them:
-#
-#     audit     start  end  records                audit     start  end  records
-#       1          0   100      90
-#       2        100   120      20       ->          3          0   150     140
-#       3        120   150      30
-#       4        150   170      20                   4        150   170      20    the last one that read something
-#       5        170   170       0
-#
-# These entries stay separate, because readers look them up one by one: the first entry of a partition that was empty;
-# the last old entry with records (R6 needs the time of the last read); the last entry that read the partition again
-# from its start (log_totals); entries with lost offsets (report). The last entry with missing offsets is the last one
-# in a sum, because it shows up to when the log was compacted. A row without entries goes, except that of the last audit
-# that looked for findings. Each rule can be applied again to its own result.
 
+def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int | None) -> list[int]:
+    """The audits whose findings go, sorted: `as_of` is before the moment, and a later one looked for findings.
 
-SUMS = ("records", "records_reread", "bytes", "offsets_missing")
-
-
-@dataclass(frozen=True)
-class OldAudits:
-    """`numbers`: the old finished audits; `looked_last`: the last of all audits that looked for findings, 0: none
-    has."""
-
-    numbers: frozenset[int]
-    looked_last: int
-
-    @property
-    def newest(self) -> int:
-        """The newest old audit; 0: there is none."""
-        return max(self.numbers, default=0)
-
-    @property
-    def without_findings(self) -> list[int]:
-        """The audits with findings to remove, sorted."""
-        return sorted(self.numbers - {self.looked_last})
-
-
-def old_audits(finished: pa.Table, moment_ms: int, decided_by: int | None) -> OldAudits:
-    """The old audits, from the ledger's rows of finished audits (audit_id, as_of, rows_added).
-
-    `decided_by`: the audit with the decisions that the view expiry_outcomes compares with later records; it and all
-    later audits stay. None: there are no such decisions.
+    `finished`: the ledger's rows of finished audits (audit_id, as_of, rows_added). `decided_by`: the audit with the
+    decisions that the view expiry_outcomes compares with later records; it and all later audits stay. None: there are
+    no such decisions.
     """
     rows = finished.select(["audit_id", "as_of", "rows_added"]).to_pylist(maps_as_pydicts="strict")
-    last = max((row["audit_id"] for row in rows), default=0)
-    before = last if decided_by is None else min(last, decided_by)
-    numbers = (
-        row["audit_id"]
-        for row in rows
-        if row["audit_id"] < before and row["as_of"] is not None and to_epoch_ms(row["as_of"]) < moment_ms
-    )
-    return OldAudits(frozenset(numbers), max((row["audit_id"] for row in rows if has_looked(row)), default=0))
+    before = max((row["audit_id"] for row in rows if has_looked(row)), default=0)
+    before = before if decided_by is None else min(before, decided_by)
+    old = (row for row in rows if row["as_of"] is not None and to_epoch_ms(row["as_of"]) < moment_ms)
+    return sorted(row["audit_id"] for row in old if row["audit_id"] < before)
 
 
-def reduced_ledger(rows: pa.Table, old: OldAudits, horizons: Mapping[int, int]) -> pa.Table:
-    """The rows of `audits` that stay, in no order; `rows` are all up to the newest old audit, or more."""
-    rows = rows.combine_chunks()
-    audit_ids = rows["audit_id"].to_numpy()
-    is_finished = flags(pc.equal(rows["status"], FINISHED))
-    is_old = is_finished & np.isin(audit_ids, list(old.numbers))
-    partitions, counts = _reduced_entries(rows["partitions"].combine_chunks(), audit_ids, is_old, horizons)
-    rows = _no_longer_looked(with_columns(rows, partitions=partitions), is_old, old)
-    goes = is_old & (counts == 0) & (audit_ids != old.looked_last)
-    # Also removes the rows `running` and `abandoned` of audits that go, and of audits that never finished.
-    stays = set(audit_ids[is_finished & ~goes].tolist())
-    gone = (audit_ids < old.newest + 1) & ~np.isin(audit_ids, list(stays))
-    return rows.filter(pa.array(~gone))
-
-
-def _no_longer_looked(rows: pa.Table, is_old: Flags, old: OldAudits) -> pa.Table:
-    """The rows without `findings` in rows_added for old audits that stay, because their findings are removed."""
-    audit_ids, added = rows["audit_id"].to_pylist(), rows["rows_added"].to_pylist()
-    for at in np.flatnonzero(is_old).tolist():
-        if audit_ids[at] != old.looked_last and added[at] is not None:
-            added[at] = [each for each in added[at] if each[0] != FINDINGS]
-    return with_columns(rows, rows_added=pa.array(added, rows["rows_added"].type))
-
-
-def _reduced_entries(
-    lists: pa.ListArray, audit_ids: I64, is_old: Flags, horizons: Mapping[int, int]
-) -> tuple[pa.ListArray, I64]:
-    """The lists with fewer entries, and the number of entries of each."""
-    entries = pc.list_flatten(lists)
-    parents = pc.list_parent_indices(lists).to_numpy()
-    columns = {field.name: pc.struct_field(entries, field.name) for field in entries.type}
-    names = ("offsets_partition", "start_offset", "end_offset", *SUMS)
-    numbers = {name: column_numbers(columns[name]).copy() for name in names}
-    ends_at = np.array([horizons.get(number, -1) for number in numbers["offsets_partition"].tolist()], np.int64)
-    of_groups = flags(is_of_log(entries))
-    reducible = np.flatnonzero(of_groups & is_old[parents] & (numbers["end_offset"] <= ends_at))
-    kept = np.ones(len(entries), bool)
-    kept[reducible] = False
-    in_order = reducible[np.lexsort((audit_ids[parents[reducible]], numbers["offsets_partition"][reducible]))]
-    partition = numbers["offsets_partition"][in_order]
-    is_first = np.append(True, partition[1:] != partition[:-1])[: len(in_order)]
-    in_order = in_order[is_first | ~_is_idle(numbers, columns, in_order)]
-    firsts, lasts = _runs(numbers, columns, in_order)
-    kept[in_order[lasts]] = True
-    numbers["start_offset"][in_order[lasts]] = numbers["start_offset"][in_order[firsts]]
-    for name in SUMS:
-        ends = np.cumsum(numbers[name][in_order])
-        numbers[name][in_order[lasts]] = np.diff(ends[lasts], prepend=0)
-    for name in ("start_offset", *SUMS):
-        columns[name] = pa.array(numbers[name]).cast(columns[name].type)
-    left = pa.StructArray.from_arrays(list(columns.values()), fields=list(entries.type)).filter(pa.array(kept))
-    counts = np.bincount(parents[kept], minlength=len(lists)).astype(np.int64)
-    return pa.ListArray.from_arrays(list_offsets(counts), left, type=lists.type, mask=pc.is_null(lists)), counts
-
-
-def _is_idle(numbers: Mapping[str, I64], columns: Mapping[str, pa.Array], at: I64) -> Flags:
-    """Whether the audit read no records of the partition, and there were none to read and none lost."""
-    is_empty: Flags = numbers["start_offset"][at] == numbers["end_offset"][at]
-    return is_empty & ~_has_read(numbers, at) & ~_has_lost(columns, at)
-
-
-def _has_read(numbers: Mapping[str, I64], at: I64) -> Flags:
-    found: Flags = (numbers["records"][at] > 0) | (numbers["bytes"][at] > 0)
-    return found
-
-
-def _has_lost(columns: Mapping[str, pa.Array], at: I64) -> Flags:
-    return flags(pc.is_valid(columns["lost_from"]))[at]
-
-
-def _runs(numbers: Mapping[str, I64], columns: Mapping[str, pa.Array], at: I64) -> tuple[I64, I64]:
-    """The first and the last of the entries that become one; `at` is sorted by partition, then by audit."""
-    if not len(at):
-        return at, at
-    partition = numbers["offsets_partition"][at]
-    start, end = numbers["start_offset"][at], numbers["end_offset"][at]
-    has_read, reread = _has_read(numbers, at), numbers["records_reread"][at] > 0
-    is_missing = end - start > numbers["records"][at] - numbers["records_reread"][at]
-    alone = _has_lost(columns, at) | ~has_read
-    alone[_last_of_each(partition, reread)] = True
-    alone[_last_of_each(partition, has_read)] = True
-    breaks = np.ones(len(at), bool)  # before the entry
-    breaks[1:] = (partition[1:] != partition[:-1]) | (start[1:] != end[:-1]) | alone[1:] | alone[:-1]
-    after = _last_of_each(partition, is_missing) + 1
-    breaks[after[after < len(at)]] = True
-    firsts = np.flatnonzero(breaks)
-    return firsts, np.append(firsts[1:], len(at)) - 1
-
-
-def _last_of_each(partition: I64, holds: Flags) -> I64:
-    """The index of the last entry of each partition for which `holds` is true."""
-    where = np.flatnonzero(holds)
-    of = partition[where]
-    return where[np.append(of[1:] != of[:-1], True)] if len(where) else where
-
-
-# The tables in the order of their commits: markers stay with the remaining records of the others. The ledger comes
-# last, because it decides which audits are old.
+# The tables in the order of their commits: markers stay with the remaining records of the others.
 IN_ORDER = (
     *(name for name in RULES if name not in (MARKERS, *STATE_LOGS)),
-    *("group_traffic", "topic_offsets", "cluster_facts", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings", "audits"),
+    *("group_traffic", "topic_offsets", "cluster_facts", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings"),
 )
 # Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")
@@ -274,10 +127,7 @@ class KeptHistory:
         removed = {name: outcome for name, outcome in self._outcomes().items() if outcome.gone}
         for name, outcome in removed.items():
             say(f"reducing {name}")
-            if name == "audits":
-                self._commit_ledger(writer)
-            else:
-                self._commit(writer, name, outcome)
+            rewrite(writer, name, self._reduction.rows_left(name), self._files, outcome.staying)
         return _counted(removed)
 
     def foreseen(self) -> dict[str, int]:
@@ -285,21 +135,19 @@ class KeptHistory:
         return _counted(self._outcomes())
 
     @cached_property
-    def old(self) -> OldAudits:
-        """The audits with findings and ledger rows to reduce."""
+    def old(self) -> list[int]:
+        """The audits whose findings go."""
         columns = ["audit_id", "as_of", "rows_added"]
         then = LakeAsOfAudit.last_finished(self.lake)
         decided_by = pc.min(then.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
-        return old_audits(
-            self.lake.rows("audits", columns=columns, conditions=[IS_FINISHED]), self.moment_ms, decided_by
-        )
+        finished = self.lake.rows("audits", columns=columns, conditions=[IS_FINISHED])
+        return audits_without_findings(finished, self.moment_ms, decided_by)
 
     @cached_property
     def _files(self) -> dict[str, list[TableFile]]:
         """The files that may have rows to remove; others stay as they are."""
-        names = [name for name in IN_ORDER if name != "audits"]
         return {
-            name: [file for file in self.lake.table(name).files() if self._may_be_old(name, file)] for name in names
+            name: [file for file in self.lake.table(name).files() if self._may_be_old(name, file)] for name in IN_ORDER
         }
 
     def _may_be_old(self, name: str, file: TableFile) -> bool:
@@ -315,7 +163,7 @@ class KeptHistory:
 
     @cached_property
     def _reduction(self) -> Reduction:
-        return Reduction(self.of, self.lake.replaced, self.moment_ms, self.old.without_findings)
+        return Reduction(self.of, self.lake.replaced, self.moment_ms, self.old)
 
     def _outcomes(self) -> dict[str, Outcome]:
         names = [name for name in self._files if self._files[name]]
@@ -327,33 +175,7 @@ class KeptHistory:
                 raise KgroupsError(
                     f"table {name}: {seen} of {total_rows(self._files[name])} rows were found; nothing was changed"
                 )
-        rows, left = self._ledger
-        return {**{name: found[name] for name in names}, "audits": Outcome(len(rows), len(left))}
-
-    @cached_property
-    def _ledger(self) -> tuple[pa.Table, pa.Table]:
-        """The rows up to the newest old audit, and those of them that stay."""
-        rows = self.lake.rows("audits", conditions=[Condition("audit_id", "<=", self.old.newest)])
-        return rows, reduced_ledger(rows, self.old, of_groups(self.of)) if self.old.newest else rows
-
-    def _commit(self, writer: LakeWriter, name: str, outcome: Outcome) -> None:
-        files = self._files[name]
-        left, size = self._reduction.rows_left(name), files_for(total_bytes(files) * outcome.staying // outcome.seen)
-        parts = write_answer(writer, name, left, self._files, into=size, rows=outcome.staying)
-        missing = outcome.staying - sum(part.records for part in parts)
-        if missing:
-            raise KgroupsError(
-                f"table {name}: of {outcome.staying} rows {missing} would be missing; nothing was changed"
-            )
-        replace_files(writer, name, files, parts)
-
-    def _commit_ledger(self, writer: LakeWriter) -> None:
-        newest, name = self.old.newest, "audits"
-        files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]
-        rows = self.lake.rows(name, files=files)
-        newer = rows.filter(pc.greater(rows["audit_id"], newest))
-        part = self.lake.write(name, [pa.concat_tables([self._ledger[1], newer]).sort_by("audit_id")], writer.audit_id)
-        replace_files(writer, name, files, [part] if part else [])
+        return {name: found[name] for name in names}
 
 
 def _counted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
@@ -424,7 +246,8 @@ def optimize(writer: LakeWriter, name: str) -> Rewritten:
     """Compacts the table's small files; one commit for each lot, and none if there is nothing to gain."""
     before = writer.lake.table(name).files()
     for lot in lots(before):
-        rewrite(writer, name, lot)
+        every = f"SELECT * FROM {STORED}{name}"
+        rewrite(writer, name, every, {name: lot}, total_rows(lot), changes_rows=False)
     after = writer.lake.table(name).files()
     return Rewritten(name, len(before), len(after), total_bytes(before), total_bytes(after))
 
@@ -436,18 +259,23 @@ def foreseen(lake: Lake, name: str) -> Rewritten:
     return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)
 
 
-def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
-    """Rewrites the files' rows, sorted, into new files, in one commit.
-
-    Raises KgroupsError, with nothing committed, if the number of rows differs, or if another process has replaced one
-    of the files.
-    """
-    every, size = f"SELECT * FROM {STORED}{name}", files_for(total_bytes(files))
-    parts = write_answer(writer, name, every, {name: files}, into=size, rows=total_rows(files))
-    missing = total_rows(files) - sum(part.records for part in parts)
+def rewrite(
+    writer: LakeWriter,
+    name: str,
+    query: str,
+    files: Mapping[str, Sequence[TableFile]],
+    rows: int,
+    *,
+    changes_rows: bool = True,
+) -> None:
+    """Replaces the table's files by the query's answer over `files`, which must have so many rows."""
+    of_table = files[name]
+    size = files_for(total_bytes(of_table) * rows // max(total_rows(of_table), 1))
+    parts = write_answer(writer, name, query, files, into=size, rows=rows)
+    missing = rows - sum(part.records for part in parts)
     if missing:
-        raise KgroupsError(f"table {name}: of {total_rows(files)} rows {missing} would be missing; nothing was changed")
-    replace_files(writer, name, files, parts, changes_rows=False)
+        raise KgroupsError(f"table {name}: of {rows} rows {missing} would be missing; nothing was changed")
+    replace_files(writer, name, of_table, parts, changes_rows=changes_rows)
 
 
 def replace_files(

@@ -163,11 +163,9 @@ def _maintained(
     if moment_ms is not None:
         kept = kept_history(writer.lake, moment_ms)
         summary.rows_removed = kept.apply(writer, options.progress)
-        if "audits" in summary.rows_removed:
-            removed_up_to = kept.old.newest
-            summary.notes.append(
-                f"audits up to {removed_up_to}: findings are gone, and of the ledger what nobody asks any more (--keep)"
-            )
+        if "findings" in summary.rows_removed:
+            removed_up_to = kept.old[-1]
+            summary.notes.append(f"findings of audits up to {removed_up_to} are gone (--keep)")
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:

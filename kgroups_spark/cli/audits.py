@@ -25,7 +25,7 @@ from kgroups_spark.cli.form import LAKE, ROWS, Option, screen, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import duration_value, positive_count_value
 from kgroups_spark.cli.output import say, say_lines, write_rows
-from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log, removals
+from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log
 from kgroups_spark.sql.reader import LakeReader, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
@@ -70,8 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
         say_lines(f"audit {row['audit_id']}: {note}" for row in rows for note in row["notes"] or [])
     else:
         write(ledger_rows(reader, chosen), TABLES["audits"].columns.names, (), arguments)
-    if numbers and len(numbers) < numbers[-1]:
-        say_lines(removal_lines(reader))
     if len(chosen) < len(numbers):
         say(f"the newest {len(chosen):,} of {counted(len(numbers), 'audit')} (--all shows all)")
     return 0 if arguments.fail_if_older_than is None else _too_old(reader, arguments.fail_if_older_than)
@@ -87,15 +85,6 @@ def _too_old(reader: LakeReader, most_ms: int) -> int:
         return 0
     say(f"the last audit finished {format_duration(age)} ago, longer than {format_duration(most_ms)}")
     return 4
-
-
-def removal_lines(reader: LakeReader) -> list[str]:
-    """Lines about the audits that maintenance has removed; an empty list if there are none."""
-    return [
-        f"kgroups maintain --keep (audit {by}) removed old audits up to {up_to} and their findings; their totals are "
-        "included in the audits that remain"
-        for up_to, by in sorted(removals(reader.table_rows))[-1:]
-    ]
 
 
 def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] | None = None) -> Iterator[Row]:

@@ -21,7 +21,6 @@ import sys
 from collections import Counter
 from functools import partial
 
-from kgroups_spark.cli.audits import removal_lines
 from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import fail_if_any, group_value, names_value, positive_count_value
@@ -65,7 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         write(rows, COLUMNS, (), arguments)
     say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
     if arguments.all_audits:
-        say_lines(removal_lines(reader))
+        say_lines(
+            f"kgroups maintain --keep (audit {by}) removed the findings of audits up to {up_to}"
+            for up_to, by in sorted(removals(reader.table_rows))[-1:]
+        )
     return fail_if_any(arguments, rows)
 
 
@@ -98,16 +100,16 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
     if arguments.all_audits:
         return [last, *looked]
     if arguments.audit not in (None, last):
+        removal = removal_of(removals(reader.table_rows), arguments.audit)
+        if removal is not None:
+            raise KgroupsError(
+                f"the findings of audit {arguments.audit} are gone: kgroups maintain --keep (audit {removal.by}) "
+                f"removed those of audits up to {removal.up_to}"
+            )
         asked = reader.ledger_rows(
             [Condition("audit_id", "==", arguments.audit), IS_FINISHED], ["audit_id", "rows_added"]
         )
         if not any(map(has_looked, asked)):
-            removal = removal_of(removals(reader.table_rows), arguments.audit)
-            if removal is not None:
-                raise KgroupsError(
-                    f"the findings of audit {arguments.audit} are gone: kgroups maintain --keep (audit {removal.by}) "
-                    f"removed those of audits up to {removal.up_to}"
-                )
             raise UsageError(
                 f"audit {arguments.audit} did not look for findings: it has not finished, was maintenance, or does not "
                 f"exist; the last one that did is {last} (kgroups audits lists them)"

@@ -183,11 +183,11 @@ def table_lost(location: str, name: str) -> KgroupsError:
     )
 
 
-# Audits that `maintain --keep` has removed from the ledger, with their findings.
+# Audits whose findings `maintain --keep` has removed.
 
 
 class Removal(NamedTuple):
-    """Audits up to `up_to` were removed by the maintenance with the number `by`."""
+    """Findings of audits up to `up_to` were removed by the maintenance with the number `by`."""
 
     up_to: int
     by: int
@@ -201,7 +201,7 @@ def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
 
 
 def removal_of(removals: list[Removal], audit_id: int) -> Removal | None:
-    """The maintenance that removed that audit; None: no known one did."""
+    """The maintenance that removed that audit's findings; None: none did."""
     return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
 
 

@@ -483,7 +483,7 @@ record_counts ARRAY<record_count>: Records read, by type and version; null: runn
 notes ARRAY<STRING>: Notes for people: missing partitions, re-read ones, rebuilt state
 replaced_ranges ARRAY<replaced_range>: Ranges read by this or an earlier audit and later cut off the log; null: none
 newest_audits MAP<STRING, BIGINT>: Last audit that wrote to each table (not checkpoints); null: running
-removed_up_to BIGINT: maintain --keep removed audits up to this one; null: it removed none
+removed_up_to BIGINT: maintain --keep removed findings of audits up to this one; null: none
 
 internal checkpoints (audit_id, log, offsets_partition, log_offset, reason, entry_type, group_id, topic, partition,
   producer_id, payload): Internal: states of shards from which a replay goes on; its form changes without notice
