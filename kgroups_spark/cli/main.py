@@ -30,30 +30,11 @@ from kgroups_spark.version import __version__
 from kgroups_spark.words import did_you_mean
 
 # In the order of the help.
-NAMES = (
-    "demo",
-    "audit",
-    "audits",
-    "expiring",
-    "groups",
-    "describe",
-    "history",
-    "lag",
-    "pending",
-    "dead-letters",
-    "findings",
-    "migration",
-    "cleanup",
-    "export-offsets",
-    "compare",
-    "report",
-    "metrics",
-    "sql",
-    "maintain",
-    "rebuild",
-    "dump",
-    "completion",
-)
+_NAMES = """
+    demo audit audits expiring groups describe history lag pending dead-letters findings migration cleanup
+    export-offsets compare report metrics sql maintain rebuild dump completion
+"""
+NAMES = tuple(_NAMES.split())
 
 DONE, FAILED = 0, 1
 INTERRUPTED, TERMINATED = exit_code(signal.SIGINT), exit_code(signal.SIGTERM)

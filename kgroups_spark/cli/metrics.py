@@ -12,6 +12,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,75 +47,51 @@ class Family(NamedTuple):
     query: str
 
 
-FAMILIES = (
-    Family(
-        "kgroups_audit_as_of_timestamp_seconds",
-        "Time up to which the last audit judged the log",
-        "SELECT epoch_ms(as_of) / 1000 AS value FROM last_audit",
-    ),
-    Family(
-        "kgroups_audit_finished_timestamp_seconds",
-        "Time at which the last audit finished",
-        "SELECT epoch_ms(finished_at) / 1000 AS value FROM last_audit",
-    ),
-    Family(
-        "kgroups_audit_notes",
-        "Notes of the last audit on what it left out or doubts",
-        "SELECT coalesce(array_length(notes), 0) AS value FROM last_audit",
-    ),
-    Family(
-        "kgroups_quarantined_records",
-        "Records that the last audit put into quarantine",
-        "SELECT count(*) AS value FROM quarantine WHERE audit_id = (SELECT audit_id FROM last_audit)",
-    ),
-    Family(
-        "kgroups_findings",
-        "Findings of the last audit",
-        "SELECT finding, severity, count(*) AS value FROM current_findings GROUP BY finding, severity",
-    ),
-    Family(
-        "kgroups_groups",
-        "Groups by type and state",
-        "SELECT group_type AS type, state, count(*) AS value FROM groups GROUP BY group_type, state",
-    ),
-    Family(
-        "kgroups_group_members",
-        "Members of a group that has any",
-        'SELECT group_id AS "group", sum(member_count) AS value FROM groups WHERE member_count > 0 GROUP BY group_id',
-    ),
-    Family(
-        "kgroups_group_offsets_expiry_timestamp_seconds",
-        "Time from which the first offset of a group expires, if the group stays as it is",
-        'SELECT group_id AS "group", min(epoch_ms(expires_at)) / 1000 AS value FROM expiring(NULL, NULL, NULL) '
-        "GROUP BY group_id",
-    ),
-    Family(
-        "kgroups_group_offsets_expiring",
-        "Offsets of a group that expire at some time, if the group stays as it is",
-        'SELECT group_id AS "group", count(*) AS value FROM expiring(NULL, NULL, NULL) GROUP BY group_id',
-    ),
-    Family(
-        "kgroups_group_lag",
-        "Lag of a group by topic, at the newest audit of a live cluster",
-        'SELECT group_id AS "group", topic, sum(lag) AS value FROM lag WHERE lag IS NOT NULL GROUP BY group_id, topic',
-    ),
-    Family(
-        "kgroups_group_records_lost",
-        "Records of that lag that the topic has deleted: nobody will read them",
-        'SELECT group_id AS "group", topic, sum(records_lost) AS value FROM lag WHERE records_lost > 0 '
-        "GROUP BY group_id, topic",
-    ),
-    Family(
-        "kgroups_group_dead_letters",
-        "Records that a share group gave up, as far as history goes back",
-        'SELECT group_id AS "group", sum(records) AS value FROM dead_letters GROUP BY group_id',
-    ),
-    Family(
-        "kgroups_open_transactions",
-        "Transactions with offsets that have not ended",
-        "SELECT is_hanging AS hanging, count(*) AS value FROM open_transactions GROUP BY is_hanging",
-    ),
-)
+_FAMILIES = """
+kgroups_audit_as_of_timestamp_seconds: Time up to which the last audit judged the log
+SELECT epoch_ms(as_of) / 1000 AS value FROM last_audit
+
+kgroups_audit_finished_timestamp_seconds: Time at which the last audit finished
+SELECT epoch_ms(finished_at) / 1000 AS value FROM last_audit
+
+kgroups_audit_notes: Notes of the last audit on what it left out or doubts
+SELECT coalesce(array_length(notes), 0) AS value FROM last_audit
+
+kgroups_quarantined_records: Records that the last audit put into quarantine
+SELECT count(*) AS value FROM quarantine WHERE audit_id = (SELECT audit_id FROM last_audit)
+
+kgroups_findings: Findings of the last audit
+SELECT finding, severity, count(*) AS value FROM current_findings GROUP BY finding, severity
+
+kgroups_groups: Groups by type and state
+SELECT group_type AS type, state, count(*) AS value FROM groups GROUP BY group_type, state
+
+kgroups_group_members: Members of a group that has any
+SELECT group_id AS "group", sum(member_count) AS value FROM groups WHERE member_count > 0 GROUP BY group_id
+
+kgroups_group_offsets_expiry_timestamp_seconds: Time from which the first offset of a
+  group expires, if the group stays as it is
+SELECT group_id AS "group", min(epoch_ms(expires_at)) / 1000 AS value FROM expiring(NULL, NULL, NULL) GROUP BY group_id
+
+kgroups_group_offsets_expiring: Offsets of a group that expire at some time, if the group stays as it is
+SELECT group_id AS "group", count(*) AS value FROM expiring(NULL, NULL, NULL) GROUP BY group_id
+
+kgroups_group_lag: Lag of a group by topic, at the newest audit of a live cluster
+SELECT group_id AS "group", topic, sum(lag) AS value FROM lag WHERE lag IS NOT NULL GROUP BY group_id, topic
+
+kgroups_group_records_lost: Records of that lag that the topic has deleted: nobody will read them
+SELECT group_id AS "group", topic, sum(records_lost) AS value FROM lag WHERE records_lost > 0 GROUP BY group_id, topic
+
+kgroups_group_dead_letters: Records that a share group gave up, as far as history goes back
+SELECT group_id AS "group", sum(records) AS value FROM dead_letters GROUP BY group_id
+
+kgroups_open_transactions: Transactions with offsets that have not ended
+SELECT is_hanging AS hanging, count(*) AS value FROM open_transactions GROUP BY is_hanging
+"""
+FAMILIES = [
+    Family(name, text.replace("\n ", ""), query)
+    for name, text, query in re.findall(r"(\w+): (.*?)\n(SELECT .*?)\n(?:\n|$)", _FAMILIES, re.DOTALL)
+]
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -121,16 +121,8 @@ ENGINES = ("auto", "duckdb", "spark")
 WRITERS = ("spark", "local")
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 GROUP_TYPE_ALIASES = {"generic": "classic"}  # the early name in KIP-848
-GROUP_STATES = (
-    "Empty",
-    "PreparingRebalance",
-    "CompletingRebalance",
-    "Stable",
-    "Assigning",
-    "Reconciling",
-    "NotReady",
-    "Dead",
-)
+_STATES = "Empty PreparingRebalance CompletingRebalance Stable Assigning Reconciling NotReady Dead"
+GROUP_STATES = tuple(_STATES.split())
 
 
 class OptionParser(argparse.ArgumentParser):

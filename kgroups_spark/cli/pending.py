@@ -63,32 +63,12 @@ SCREEN = screen(
     "group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since age is_hanging=HANGING producer_id "
     "producer_epoch=EPOCH transactional_id transaction_start_offset=START-OFFSET offsets_partition"
 )
-COLUMNS = [
-    "audit_id",
-    "offsets_partition",
-    "producer_id",
-    "producer_epoch",
-    "transactional_id",
-    "transaction_start_offset",
-    "open_since",
-    "age_ms",
-    "is_hanging",
-    "verdict",
-    "group_id",
-    "topic",
-    "partition",
-    "committed_offset",
-    "leader_epoch",
-    "metadata",
-    "commit_timestamp",
-    "expire_timestamp",
-    "topic_id",
-    "log_offset",
-    "log_offsets_behind",
-    "bytes_behind",
-    "abort_command",
-    "other_partitions",
-]
+_COLUMNS = """
+    audit_id offsets_partition producer_id producer_epoch transactional_id transaction_start_offset open_since
+    age_ms is_hanging verdict group_id topic partition committed_offset leader_epoch metadata commit_timestamp
+    expire_timestamp topic_id log_offset log_offsets_behind bytes_behind abort_command other_partitions
+"""
+COLUMNS = _COLUMNS.split()
 
 # A row for each offset of each open transaction, the longest open first; one row if it has no offsets left.
 PENDING = """

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from kgroups_spark.coordinator.transaction_shard import TWO_PHASE_TIMEOUT_MS
@@ -317,35 +318,19 @@ def migration_section(answers: Answers) -> Section:
         return Section("migration", heading, ["There are no groups of either protocol."])
     now = {row["group_type"]: row["group_count"] for row in answers["groups_now"] if row["state"] is None}
     classic, consumer = now.get("classic", 0), now.get("consumer", 0)
-    changes = answers["type_changes"]
     sentences = [f"{counted(classic, 'group')} with the classic protocol, {consumer:,} with the new one."]
+    if not answers["type_changes"]:
+        sentences.append("No group changed its type in the log.")
     series = [(name, color) for name, color in _TYPE_COLORS.items() if any(bar["series"] == name for bar in bars)]
     caption = f"Groups by type, {AS_EACH_DAY_ENDED}"
+    timeouts = [
+        row | {"timeout": None if (ms := row["longest_timeout_ms"]) is None else _timeout(ms)}
+        for row in answers["exactly_once"]
+    ]
     figures: list[Table | Plot] = [
         last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day", "group"),
+        *chain.from_iterable(each.figures({**answers, "exactly_once": timeouts}) for each in _MIGRATION_TABLES),
     ]
-    if changes:
-        columns = "event_timestamp When (UTC) :time; group_id Group; value_before From; value_after To"
-        figures.append(
-            table("type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True)
-        )
-    else:
-        sentences.append("No group changed its type in the log.")
-    converts, eos = answers["migration"], answers["exactly_once"]
-    if converts:
-        columns = "converts Can move; reason Why not online; groups Groups :count; first_of_them- The first"
-        caption = "Classic groups by whether consumers of KIP-848 can join them (kgroups migration shows each)"
-        figures.append(table("migration", caption, columns, converts, is_small=True))
-    if eos:
-        columns = (
-            "group_id Group; style Style; ids Ids :count; partitions- Partitions :count; timeout Longest timeout; "
-            "transactional_id- Its transactional id"
-        )
-        rows = [row | {"timeout": None if (ms := row["longest_timeout_ms"]) is None else _timeout(ms)} for row in eos]
-        caption = (
-            "Groups with offsets in transactions: a transactional id for each partition or for each thread (KIP-447)"
-        )
-        figures.append(table("exactly_once", caption, columns, rows, budget_bytes=GROUPS_BYTES))
     return Section("migration", heading, sentences, figures)
 
 
@@ -365,13 +350,21 @@ class TableOf:
     caption: str
     columns: str
     budget_bytes: int = BUDGET_BYTES
+    is_small: bool = False
 
     def figures(self, answers: Answers) -> list[Table | Plot]:
         rows = [
-            row | {name: words[row[name]] for name, words in WORDS.items() if name in row}
+            row
+            | {name: words[row[name]] for name, words in WORDS.items() if name in row}
+            | _in_seconds(row.get("longest_ms"))
             for row in answers[self.query]
         ]
-        return [table(self.query, self.caption, self.columns, rows, budget_bytes=self.budget_bytes)] if rows else []
+        how: dict[str, Any] = {"budget_bytes": self.budget_bytes, "is_small": self.is_small}
+        return [table(self.query, self.caption, self.columns, rows, **how)] if rows else []
+
+
+def _in_seconds(longest_ms: int | None) -> Row:
+    return {"longest_s": None if longest_ms is None else longest_ms / 1000}
 
 
 @dataclass(frozen=True)
@@ -431,6 +424,29 @@ def facts_of(answers: Answers, queries: Sequence[str]) -> dict[str, Any]:
             facts |= {f"{name}_{column}": sum(values) if values else None, f"{name}_{column}_known": len(values)}
             facts[f"{name}_no_{column}"] = None if values else ""
     return facts
+
+
+_MIGRATION_TABLES = (
+    TableOf(
+        "type_changes",
+        "Groups that changed their type, the newest first",
+        "event_timestamp When (UTC) :time; group_id Group; value_before From; value_after To",
+        is_small=True,
+    ),
+    TableOf(
+        "migration",
+        "Classic groups by whether consumers of KIP-848 can join them (kgroups migration shows each)",
+        "converts Can move; reason Why not online; groups Groups :count; first_of_them- The first",
+        is_small=True,
+    ),
+    TableOf(
+        "exactly_once",
+        "Groups with offsets in transactions: a transactional id for each partition or for each thread (KIP-447)",
+        "group_id Group; style Style; ids Ids :count; partitions- Partitions :count; timeout Longest timeout; "
+        "transactional_id- Its transactional id",
+        GROUPS_BYTES,
+    ),
+)
 
 
 # The topic itself: rate and bloat, records that could not be used, and the part of the log that was read.
@@ -639,7 +655,7 @@ def clean_up_section(answers: Answers) -> Section:
 
 
 def rebalances_section(answers: Answers) -> Section:
-    by_day, groups, members, handovers, waiting = (answers[name] for name in QUESTIONS["Rebalances"])
+    by_day = answers["rebalances_by_day"]
     if not by_day:
         return Section("rebalances", "Rebalances", [f"No group rebalanced in the {DAYS} days before the audit."])
     counts: Counter[tuple[datetime, str]] = Counter()
@@ -651,48 +667,39 @@ def rebalances_section(answers: Answers) -> Section:
         f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. Durations are known only for "
         "consumer, share and streams groups: the log does not show when a rebalance of a classic group began."
     ]
-    group_columns = (
+    name = "rebalances_by_day"
+    plot = last_days_plot(answers, name, "Rebalances by day and cause", bars, series, name, "rebalance")
+    waiting, *others = (each.figures(answers) for each in _REBALANCE_TABLES)
+    return Section("rebalances", "Rebalances", sentences, [*waiting, plot, *chain.from_iterable(others)])
+
+
+_REBALANCE_TABLES = (
+    TableOf(
+        "waiting_partitions",
+        "Members that wait for partitions, and who holds them, the longest first (50 at most)",
+        "group_id Group; wanted_by Waits; held_by Held by; partitions Partitions :count; topic- Topic; "
+        "waiting_since Since (UTC) :time; revoking_since- Asked (UTC) :time; out_by Put out by (UTC) :time",
+    ),
+    TableOf(
+        "rebalancing_groups",
+        "The groups and days with most rebalances (50 at most)",
         "group_id Group; day Day (UTC) :time; group_type- Type; rebalances Rebalances :count; "
         "superseded- Cut short by the next :count; longest_s Longest (s) :rate; slowest_member_id- Its slowest member; "
-        "newest- The newest (UTC) :time"
-    )
-    member_columns = (
+        "newest- The newest (UTC) :time",
+    ),
+    TableOf(
+        "slowest_members",
+        "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)",
         "group_id Group; client_id Client id; slowest_member_id- Member id; times_last Times last :count; "
-        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
-    )
-    caption = "Rebalances by day and cause"
-    figures: list[Table | Plot] = [
-        last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),
-        table(
-            "rebalancing_groups",
-            "The groups and days with most rebalances (50 at most)",
-            group_columns,
-            _in_seconds(groups),
-        ),
-    ]
-    if members:
-        caption = "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)"
-        figures.append(table("slowest_members", caption, member_columns, _in_seconds(members)))
-    if waiting:
-        caption = "Members that wait for partitions, and who holds them, the longest first (50 at most)"
-        columns = (
-            "group_id Group; wanted_by Waits; held_by Held by; partitions Partitions :count; topic- Topic; "
-            "waiting_since Since (UTC) :time; revoking_since- Asked (UTC) :time; "
-            "out_by Put out by (UTC) :time"
-        )
-        figures.insert(0, table("waiting_partitions", caption, columns, waiting))
-    if handovers:
-        caption = "Partitions that changed their owner in the last 24 hours, the longest since the last commit first"
-        columns = (
-            "group_id Group; partitions Partitions :count; topic- Topic; from_client_id- From; to_client_id- To; "
-            "longest_s Read again at most (s) :rate; newest- The newest (UTC) :time"
-        )
-        figures.append(table("handovers", caption, columns, _in_seconds(handovers)))
-    return Section("rebalances", "Rebalances", sentences, figures)
-
-
-def _in_seconds(rows: Iterable[Row]) -> list[Row]:
-    return [{**row, "longest_s": None if row["longest_ms"] is None else row["longest_ms"] / 1000} for row in rows]
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time",
+    ),
+    TableOf(
+        "handovers",
+        "Partitions that changed their owner in the last 24 hours, the longest since the last commit first",
+        "group_id Group; partitions Partitions :count; topic- Topic; from_client_id- From; to_client_id- To; "
+        "longest_s Read again at most (s) :rate; newest- The newest (UTC) :time",
+    ),
+)
 
 
 # Share partitions, and the records that are near their delivery limit.

@@ -524,71 +524,23 @@ _PRODUCER = _as_they_are("producer_id", "is_transactional")
 Dialect = Literal["spark", "duckdb"]
 
 # In the order of creation: a view may read those before it.
-VIEWS = (
-    "last_audit",
-    "findings_audit",
-    "current_findings",
-    "audit_partitions",
-    "replaced_ranges",
-    "log_totals",
-    "coverage",
-    "known_history",
-    "known_state_history",
-    "expiry_outcomes",
-    "lag",
-    "share_lag",
-    "effective_commits",
-    "partition_owners",
-    "offset_history",
-    "transactional_producers",
-    "transactions",
-    "group_settings",
-    "all_events",
-    "group_history",
-    "group_member_history",
-    "group_topics",
-    "topic_health",
-    "rebalances",
-    "handovers",
-    "waiting_partitions",
-    "migration",
-    "eos_style",
-    "transaction_limits",
-    "unstable_periods",
-    "topic_ids",
-    "stale_offsets",
-    "lag_history",
-    "unused_groups",
-    "topics_no_longer_consumed",
-    "lost_while_active",
-    "group_settings",
-    "dead_letters",
-    "redeliveries",
-    "share_windows",
-    "member_timeouts",
-    "broker_load",
-    *RECORD_VIEWS,
-)
+_VIEWS = """
+    last_audit findings_audit current_findings audit_partitions replaced_ranges log_totals coverage known_history
+    known_state_history expiry_outcomes lag share_lag effective_commits partition_owners offset_history
+    transactional_producers transactions group_settings all_events group_history group_member_history group_topics
+    topic_health rebalances handovers waiting_partitions migration eos_style transaction_limits unstable_periods
+    topic_ids stale_offsets lag_history unused_groups topics_no_longer_consumed lost_while_active dead_letters
+    redeliveries share_windows member_timeouts broker_load
+"""
+VIEWS = (*_VIEWS.split(), *RECORD_VIEWS)
 
 # In the same order. Table functions except the three about a group's partition, and known_as_of.
-FUNCTIONS = (
-    "java_hash",
-    "offsets_partition_count",
-    "offsets_partition_of",
-    "log_ends_as_of",
-    "known_as_of",
-    "groups_as_of",
-    "group_members_as_of",
-    "committed_offsets_as_of",
-    "pending_offsets_as_of",
-    "state_log_ends_as_of",
-    "state_known_as_of",
-    "share_records_as_of",
-    "share_partitions_as_of",
-    "share_batches_as_of",
-    "transactional_ids_as_of",
-    "expiring",
-)
+_FUNCTIONS = """
+    java_hash offsets_partition_count offsets_partition_of log_ends_as_of known_as_of groups_as_of
+    group_members_as_of committed_offsets_as_of pending_offsets_as_of state_log_ends_as_of state_known_as_of
+    share_records_as_of share_partitions_as_of share_batches_as_of transactional_ids_as_of expiring
+"""
+FUNCTIONS = tuple(_FUNCTIONS.split())
 
 
 # Neither engine pushes this subquery down to the ledger's files, so it would read them all; a number is pushed down.

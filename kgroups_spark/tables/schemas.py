@@ -125,14 +125,8 @@ STATE_OFFSET = TABLES[CHECKPOINTS].columns.names[TABLES[CHECKPOINTS].columns.nam
 STATE_LOG_HISTORY = ("share_group_state_records", "transaction_state_records", "state_quarantine")
 # The tables of __share_group_state and __transaction_state (audit/result.py).
 STATE_LOG_TABLES = (
-    "share_group_state_records",
-    "transaction_state_records",
-    "state_quarantine",
-    "state_events",
-    "share_partitions",
-    "share_batches",
-    "transactional_ids",
-    "state_log_state",
+    *STATE_LOG_HISTORY,
+    *("state_events", "share_partitions", "share_batches", "transactional_ids", "state_log_state"),
 )
 
 

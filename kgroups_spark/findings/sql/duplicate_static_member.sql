@@ -5,8 +5,7 @@
 -- nobody reads their partitions. Give each instance its own name
 
 -- In a consumer or streams group: no coordinator loads such a record of a classic group (load_would_fail).
-SELECT
-  *,
+SELECT *,
   nullif(count(*) OVER of_group - 1, 0) AS others
 FROM (
   SELECT offsets_partition, group_id, group_instance_id, max(member_id) AS member_id, max(log_offset) AS log_offset,

@@ -6,13 +6,10 @@
 
 -- Overdue for six checks of offsets.retention.check.interval.ms (if no broker reports it, the default of 600,000): no broker
 -- is that late.
-SELECT
-  offsets_partition,
-  group_id,
+SELECT offsets_partition, group_id,
   CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END AS topic,
   coalesce(CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END, format('{:,} topics', count(DISTINCT topic))) AS where,
-  min(expires_at) AS since,
-  count(*) AS offsets,
+  min(expires_at) AS since, count(*) AS offsets,
   CASE
     WHEN (offsets_partition, group_id) IN (SELECT (offsets_partition, group_id) FROM pending_offsets)
     THEN 'The group has offsets in open transactions.'

@@ -7,13 +7,10 @@
 
 -- In consumer and streams groups the retention counts from the commit, not from the moment when the group became Empty
 -- (T53).
-SELECT
-  offsets_partition,
-  group_id,
+SELECT offsets_partition, group_id,
   CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END AS topic,
   coalesce(CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END, format('{:,} topics', count(DISTINCT topic))) AS where,
-  min(base_timestamp) AS since,
-  count(*) AS offsets
+  min(base_timestamp) AS since, count(*) AS offsets
 FROM offset_expiry
 WHERE reason = 'subscribed' AND expires_at_if_empty <= $as_of
 GROUP BY offsets_partition, group_id

@@ -6,12 +6,9 @@
 -- (kgroups export-offsets {group_id:option}), or let the group start from nothing and reset it
 
 -- T30
-SELECT
-  offsets_partition,
-  group_id,
+SELECT offsets_partition, group_id,
   CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END AS topic,
-  max(log_offset) AS log_offset,
-  count(*) AS offsets,
+  max(log_offset) AS log_offset, count(*) AS offsets,
   count(DISTINCT topic) AS topics
 FROM committed_offsets
 WHERE is_orphan

@@ -13,10 +13,7 @@ WITH newest AS (
   GROUP BY topic
   HAVING count(*) > 1
 )
-SELECT
-  offsets_partition,
-  group_id,
-  topic,
+SELECT offsets_partition, group_id, topic,
   max_by(first, topic_id) AS partition,
   max_by(last, topic_id) AS log_offset,
   any_value(since) AS since,

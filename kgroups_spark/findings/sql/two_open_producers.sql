@@ -5,8 +5,7 @@
 -- later record in the log wins, whichever transaction commits last. Producers that pass groupMetadata() to
 -- sendOffsetsToTransaction are fenced by the group (KIP-447)
 
-SELECT
-  *,
+SELECT *,
   nullif(count(*) OVER of_group - 1, 0) AS others
 FROM (
   SELECT offsets_partition, group_id, topic, partition, max(producer_id) AS producer_id, max(log_offset) AS log_offset,

@@ -1,5 +1,4 @@
-SELECT
-  group_id,
+SELECT group_id,
   CAST(sum(commits) AS BIGINT) AS commits,
   CAST(sum(tombstones) AS BIGINT) AS tombstones,
   CAST(sum(other_records) AS BIGINT) AS other_records,

@@ -1,11 +1,6 @@
-SELECT
-  coverage.offsets_partition,
-  coverage.first_log_offset,
-  coverage.complete_from,
-  coverage.read_to,
+SELECT coverage.offsets_partition, coverage.first_log_offset, coverage.complete_from, coverage.read_to,
   coverage.complete_from <= coverage.first_log_offset AS is_complete,
-  totals.offsets_lost AS lost,
-  totals.newest_log_timestamp
+  totals.offsets_lost AS lost, totals.newest_log_timestamp
 FROM coverage
 LEFT JOIN log_totals AS totals ON totals.offsets_partition = coverage.offsets_partition
 ORDER BY coverage.offsets_partition

@@ -1,14 +1,8 @@
-SELECT
-  given_up_at,
-  group_id,
+SELECT given_up_at, group_id,
   coalesce(topic, topic_id) AS topic,
-  partition,
-  min(first_offset) AS first_offset,
-  max(last_offset) AS last_offset,
+  partition, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
   CAST(sum(records) AS BIGINT) AS records,
-  reason,
-  delivery_state,
-  queue_topic
+  reason, delivery_state, queue_topic
 FROM dead_letters
 GROUP BY given_up_at, group_id, coalesce(topic, topic_id), partition, reason, delivery_state, queue_topic
 ORDER BY given_up_at DESC NULLS LAST, group_id, topic, partition, first_offset

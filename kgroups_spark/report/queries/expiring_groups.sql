@@ -1,10 +1,5 @@
-SELECT
-  expiry.group_id,
-  groups.group_type,
-  groups.state,
-  count(*) AS offsets,
-  min(expiry.expires_at) AS first_expires_at,
-  max(expiry.expires_at) AS last_expires_at,
+SELECT expiry.group_id, groups.group_type, groups.state, count(*) AS offsets,
+  min(expiry.expires_at) AS first_expires_at, max(expiry.expires_at) AS last_expires_at,
   min_by(expiry.reason, expiry.expires_at) AS reason,
   min_by(expiry.base, expiry.expires_at) AS base,
   min_by(expiry.base_timestamp, expiry.expires_at) AS base_timestamp

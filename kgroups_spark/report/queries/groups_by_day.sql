@@ -32,21 +32,14 @@ unknown AS (
   WHERE reduced.reason = 'keep' AND reduced.log IS NULL AND ends.end_offset < reduced.log_offset
 ),
 versions AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    group_type,
-    state,
-    is_removed,
-    log_offset,
+  SELECT offsets_partition, group_id, group_type, state, is_removed, log_offset,
     lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_log_offset
   FROM group_versions
 )
 SELECT ends.day, versions.group_type, versions.state, count(DISTINCT versions.group_id) AS group_count
 FROM ends
 JOIN versions
-  ON versions.offsets_partition = ends.offsets_partition
-  AND versions.log_offset < ends.end_offset
+  ON versions.offsets_partition = ends.offsets_partition AND versions.log_offset < ends.end_offset
   AND coalesce(versions.next_log_offset, 9223372036854775807) >= ends.end_offset
 WHERE NOT versions.is_removed AND ends.day NOT IN (SELECT day FROM unknown)
 GROUP BY ends.day, versions.group_type, versions.state

@@ -1,7 +1,6 @@
 -- The view handovers for the last day alone: it would sort all commits of the lake.
 WITH spans AS (
-  SELECT
-    *,
+  SELECT *,
     lag({'member_id': member_id, 'client_id': client_id, 'at': valid_to, 'log_offset': released_log_offset}) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, released_log_offset NULLS LAST, member_id
     ) AS previous
@@ -24,14 +23,11 @@ found AS (
   FROM moved
   JOIN offset_commits AS commits USING (offsets_partition, group_id, topic, partition)
   WHERE commits.log_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '2' DAY
-    AND commits.log_offset < moved.log_offset
-    AND commits.committed_offset IS NOT NULL
+    AND commits.log_offset < moved.log_offset AND commits.committed_offset IS NOT NULL
     AND commits.outcome IS DISTINCT FROM 'aborted'
   GROUP BY offsets_partition, group_id, topic, partition, moved.log_offset, valid_from, client_id, previous
 )
-SELECT
-  group_id,
-  count(*) AS partitions,
+SELECT group_id, count(*) AS partitions,
   max_by(topic, since_ms) AS topic,
   max_by(from_client_id, since_ms) AS from_client_id,
   max_by(to_client_id, since_ms) AS to_client_id,

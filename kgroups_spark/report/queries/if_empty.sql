@@ -1,11 +1,6 @@
-SELECT
-  expiry.group_id,
-  groups.group_type,
-  groups.state,
-  groups.member_count,
+SELECT expiry.group_id, groups.group_type, groups.state, groups.member_count,
   count(*) FILTER (WHERE expiry.expires_at_if_empty <= expiry.as_of) AS at_once,
-  count(*) AS offsets,
-  min(expiry.expires_at_if_empty) AS first_expires_at,
+  count(*) AS offsets, min(expiry.expires_at_if_empty) AS first_expires_at,
   max(expiry.expires_at_if_empty) AS last_expires_at
 FROM offset_expiry AS expiry
 JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id

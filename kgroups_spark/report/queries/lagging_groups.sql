@@ -1,6 +1,4 @@
-SELECT
-  group_id,
-  count(*) AS partitions,
+SELECT group_id, count(*) AS partitions,
   -- Share partitions may have any offset, so a sum need not be a BIGINT.
   TRY_CAST(sum(CAST(greatest(lag, 0) AS DECIMAL(38, 0))) AS BIGINT) AS lag,
   nullif(TRY_CAST(sum(CAST(records_lost AS DECIMAL(38, 0))) AS BIGINT), 0) AS records_lost,

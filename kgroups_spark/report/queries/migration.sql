@@ -1,8 +1,4 @@
-SELECT
-  converts,
-  reason,
-  count(*) AS groups,
-  min(group_id) AS first_of_them
+SELECT converts, reason, count(*) AS groups, min(group_id) AS first_of_them
 FROM migration
 GROUP BY converts, reason
 ORDER BY converts DESC, reason

@@ -1,9 +1,4 @@
-SELECT
-  ids.transactional_id,
-  ids.producer_id,
-  ids.state,
-  ids.timeout_ms,
-  ids.start_timestamp,
+SELECT ids.transactional_id, ids.producer_id, ids.state, ids.timeout_ms, ids.start_timestamp,
   cardinality(ids.topic_partitions) AS topic_partitions,
   count(DISTINCT pending.group_id) AS groups,
   count(pending.log_offset) AS offsets

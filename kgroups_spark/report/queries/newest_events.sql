@@ -1,15 +1,7 @@
 WITH numbered AS (
-  SELECT
-    group_id,
-    event_timestamp,
-    event,
-    cause,
-    topic,
+  SELECT group_id, event_timestamp, event, cause, topic,
     nullif(count(DISTINCT partition), 0) AS partitions,
-    count(*) AS events,
-    min(member_id) AS member_id,
-    min(value_before) AS value_before,
-    min(value_after) AS value_after,
+    count(*) AS events, min(member_id) AS member_id, min(value_before) AS value_before, min(value_after) AS value_after,
     min(partition) AS partition,
     min_by(offset_before, partition) AS offset_before,
     min_by(offset_after, partition) AS offset_after,
@@ -19,21 +11,8 @@ WITH numbered AS (
   WHERE log = '__consumer_offsets'
   GROUP BY offsets_partition, group_id, event_timestamp, event, cause, topic
 )
-SELECT
-  group_id,
-  event_timestamp,
-  event,
-  cause,
-  topic,
-  partitions,
-  events,
-  member_id,
-  value_before,
-  value_after,
-  partition,
-  offset_before,
-  offset_after,
-  of_group
+SELECT group_id, event_timestamp, event, cause, topic, partitions, events, member_id, value_before, value_after,
+  partition, offset_before, offset_after, of_group
 FROM numbered
 WHERE number <= 15
 ORDER BY group_id, number

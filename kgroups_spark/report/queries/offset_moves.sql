@@ -1,6 +1,5 @@
 WITH placed AS (
-  SELECT
-    *,
+  SELECT *,
     cause = 'topic_recreated' AS is_other_topic,
     lag(cause) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
@@ -15,8 +14,7 @@ WITH placed AS (
   WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
 ),
 moves AS (
-  SELECT
-    *,
+  SELECT *,
     event <> 'offset_restarted' OR cause_before IN ('expired', 'probably_expired', 'group_deleted') AS is_same_log,
     cause IN ('no_members', 'with_members') AS is_subscribed
   FROM placed
@@ -25,8 +23,7 @@ moves AS (
 ),
 -- Skipped records were read before an earlier move back, or are read after a later one.
 bounds AS (
-  SELECT
-    *,
+  SELECT *,
     max(CASE WHEN NOT is_other_topic AND offset_before IS DISTINCT FROM moved_to THEN offset_before END) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition, life ORDER BY log_offset, event_index
     ) AS reached,
@@ -36,8 +33,7 @@ bounds AS (
   FROM moves
 ),
 distances AS (
-  SELECT
-    *,
+  SELECT *,
     -- After a removal with the topic the numbers are of another log.
     CASE
       WHEN offset_after < offset_before AND NOT is_other_topic AND (is_same_log OR cause_before = 'offset_deleted')
@@ -52,25 +48,14 @@ distances AS (
 ),
 -- A client may commit any offset, so a sum of differences need not be a BIGINT.
 sums AS (
-  SELECT
-    min(event_timestamp) AS event_timestamp,
-    group_id,
-    topic,
-    event,
-    cause,
+  SELECT min(event_timestamp) AS event_timestamp, group_id, topic, event, cause,
     count(DISTINCT partition) AS partitions,
     sum(distance_back) AS read_again,
     sum(CASE WHEN distance_ahead > 0 THEN distance_ahead END) AS skipped
   FROM distances
   GROUP BY offsets_partition, group_id, topic, event, cause, date_trunc('hour', event_timestamp)
 )
-SELECT
-  event_timestamp,
-  group_id,
-  topic,
-  event,
-  cause,
-  partitions,
+SELECT event_timestamp, group_id, topic, event, cause, partitions,
   CAST(CASE WHEN read_again IS NOT NULL THEN least(read_again, 9223372036854775807) END AS BIGINT) AS read_again,
   CAST(CASE WHEN skipped IS NOT NULL THEN least(skipped, 9223372036854775807) END AS BIGINT) AS skipped
 FROM sums

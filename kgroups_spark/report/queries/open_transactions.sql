@@ -1,12 +1,7 @@
-SELECT
-  open.producer_id,
-  open.transactional_id,
-  open.offsets_partition,
-  open.open_since,
+SELECT open.producer_id, open.transactional_id, open.offsets_partition, open.open_since,
   -- By Kafka's rule, as the findings have it.
   hanging.producer_id IS NOT NULL AS is_hanging,
-  count(pending.log_offset) AS offsets,
-  min(pending.group_id) AS group_id,
+  count(pending.log_offset) AS offsets, min(pending.group_id) AS group_id,
   count(DISTINCT pending.group_id) AS group_count,
   read.end_offset - open.transaction_start_offset AS records_held
 FROM open_transactions AS open

@@ -1,6 +1,4 @@
-SELECT
-  group_id,
-  group_type,
+SELECT group_id, group_type,
   date_trunc('day', rebalance_timestamp) AS day,
   count(*) AS rebalances,
   count(*) FILTER (WHERE outcome = 'superseded') AS superseded,

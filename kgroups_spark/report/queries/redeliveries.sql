@@ -1,6 +1,4 @@
-SELECT
-  day,
-  group_id,
+SELECT day, group_id,
   CAST(sum(redeliveries) AS BIGINT) AS redeliveries,
   CAST(sum(records) AS BIGINT) AS records,
   max(delivery_count) AS delivery_count

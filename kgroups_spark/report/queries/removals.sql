@@ -1,7 +1,4 @@
-SELECT
-  min(event_timestamp) AS event_timestamp,
-  group_id,
-  cause,
+SELECT min(event_timestamp) AS event_timestamp, group_id, cause,
   count(*) FILTER (WHERE event = 'offset_removed') AS offsets,
   count(DISTINCT topic) AS topics,
   count(*) FILTER (WHERE event = 'group_removed') > 0 AS is_group_removed

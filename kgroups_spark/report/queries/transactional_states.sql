@@ -1,7 +1,4 @@
-SELECT
-  state,
-  count(*) AS transactional_ids,
-  min(start_timestamp) AS first_start,
+SELECT state, count(*) AS transactional_ids, min(start_timestamp) AS first_start,
   max(last_update_timestamp) AS newest_change
 FROM transactional_ids
 GROUP BY state

@@ -1,12 +1,6 @@
-SELECT
-  group_id,
-  wanted_by,
-  held_by,
-  count(*) AS partitions,
+SELECT group_id, wanted_by, held_by, count(*) AS partitions,
   min(coalesce(topic, topic_id)) AS topic,
-  min(since) AS waiting_since,
-  revoking_since,
-  out_by
+  min(since) AS waiting_since, revoking_since, out_by
 FROM waiting_partitions
 GROUP BY offsets_partition, group_id, wanted_by, held_by, revoking_since, out_by
 ORDER BY waiting_since NULLS LAST, group_id, wanted_by, held_by

@@ -9,8 +9,7 @@ WITH judged AS (
   UNION ALL
   SELECT * FROM expiring(NULL, INTERVAL '30' DAY)
 )
-SELECT
-  asked.retention_ms,
+SELECT asked.retention_ms,
   count(*) FILTER (WHERE expires_at <= as_of) AS due_offsets,
   count(DISTINCT group_id) FILTER (WHERE expires_at <= as_of) AS due_groups,
   count(*) FILTER (WHERE expires_at <= as_of + INTERVAL '7' DAY) AS week_offsets,

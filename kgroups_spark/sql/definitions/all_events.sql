@@ -33,16 +33,14 @@ overdue AS (
   WHERE overdue_since IS NOT NULL
 ),
 gone AS (
-  SELECT
-    *,
+  SELECT *,
     bool_or(event = 'group_removed') OVER (PARTITION BY offsets_partition, group_id, log_timestamp) AS is_group_removed
   FROM group_events
 ),
 -- Members that left, by their last records. Target assignments are the coordinator's, all others show that the member was
 -- there: its session cannot have ended much earlier than its timeout later.
 versions AS (
-  SELECT
-    *,
+  SELECT *,
     target_partitions IS NOT DISTINCT FROM lag(target_partitions) OVER its
       AND target_tasks IS NOT DISTINCT FROM lag(target_tasks) OVER its AS is_own
   FROM group_member_versions
@@ -54,11 +52,9 @@ last_versions AS (
   SELECT
     offsets_partition, group_id, member_id, log_offset, log_timestamp, is_removed,
     lag({
-      'instance': group_instance_id,
-      'epoch': member_epoch,
+      'instance': group_instance_id, 'epoch': member_epoch,
       'is_revoking': member_state LIKE 'UNREVOKED%' AND uses_classic_protocol IS NOT TRUE,
-      'rebalance_ms': rebalance_timeout_ms,
-      'session_ms': session_timeout_ms
+      'rebalance_ms': rebalance_timeout_ms, 'session_ms': session_timeout_ms
     }) OVER (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset) AS last,
     last_value(CASE WHEN is_own THEN log_timestamp END IGNORE NULLS) OVER (
       PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset
@@ -68,15 +64,13 @@ last_versions AS (
 ),
 -- Only brokers know the session timeout of members of KIP-848: today's, which may have been another one then.
 departures AS (
-  SELECT
-    gone.*,
+  SELECT gone.*,
     epoch_ms(gone.log_timestamp) - epoch_ms(gone.seen) AS age_ms,
     coalesce(gone.last.session_ms, TRY_CAST(settings.value AS BIGINT)) AS session_ms,
     CASE WHEN gone.last.session_ms IS NULL THEN 'probably_' ELSE '' END AS how_sure
   FROM last_versions AS gone
   LEFT JOIN group_settings AS settings
-    ON settings.offsets_partition = gone.offsets_partition
-    AND settings.group_id = gone.group_id
+    ON settings.offsets_partition = gone.offsets_partition AND settings.group_id = gone.group_id
     AND settings.name = settings.group_type || '.session.timeout.ms'
   WHERE gone.is_removed AND gone.last IS NOT NULL
 ),
@@ -133,44 +127,20 @@ explained AS (
 SELECT
   reported.* EXCLUDE (cause),
   coalesce(explained.cause, reported.cause, CASE WHEN reported.event = 'member_replaced' THEN 'replaced' END) AS cause,
-  '__consumer_offsets' AS log,
-  CAST(NULL AS INTEGER) AS state_partition,
-  CAST(NULL AS VARCHAR) AS transactional_id,
-  CAST(NULL AS BIGINT) AS producer_id,
-  CAST(NULL AS SMALLINT) AS producer_epoch
+  '__consumer_offsets' AS log, CAST(NULL AS INTEGER) AS state_partition, CAST(NULL AS VARCHAR) AS transactional_id,
+  CAST(NULL AS BIGINT) AS producer_id, CAST(NULL AS SMALLINT) AS producer_epoch
 FROM group_events AS reported
 LEFT JOIN explained
-  ON explained.offsets_partition = reported.offsets_partition
-  AND explained.group_id = reported.group_id
-  AND explained.log_offset = reported.log_offset
-  AND explained.event_index = reported.event_index
+  ON explained.offsets_partition = reported.offsets_partition AND explained.group_id = reported.group_id
+  AND explained.log_offset = reported.log_offset AND explained.event_index = reported.event_index
 UNION ALL
-SELECT
-  reported.audit_id,
-  NULL,
-  reported.log_offset,
-  reported.log_timestamp,
-  0,
-  reported.log_timestamp,
+SELECT reported.audit_id, NULL, reported.log_offset, reported.log_timestamp, 0, reported.log_timestamp,
   coalesce(reported.group_id, aborted.group_id),
   CASE WHEN reported.group_id IS NOT NULL THEN 'share' END,
-  reported.event,
-  NULL,
-  topic_names.topic,
-  reported.partition,
-  reported.offset_before,
-  reported.offset_after,
+  reported.event, NULL, topic_names.topic, reported.partition, reported.offset_before, reported.offset_after,
   CAST(reported.state_epoch_before AS VARCHAR),
   CAST(reported.state_epoch_after AS VARCHAR),
-  NULL,
-  NULL,
-  NULL,
-  NULL,
-  NULL,
-  reported.log,
-  reported.state_partition,
-  reported.transactional_id,
-  reported.producer_id,
+  NULL, NULL, NULL, NULL, NULL, reported.log, reported.state_partition, reported.transactional_id, reported.producer_id,
   reported.producer_epoch
 FROM state_events AS reported
 LEFT JOIN topic_names ON topic_names.topic_id = reported.topic_id

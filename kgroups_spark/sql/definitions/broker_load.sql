@@ -28,9 +28,7 @@ counted AS (
   CROSS JOIN last_audit
   WHERE traffic.hour > last_audit.as_of - INTERVAL 24 HOURS AND traffic.hour <= last_audit.as_of
 )
-SELECT
-  leaders.broker,
-  leaders.address,
+SELECT leaders.broker, leaders.address,
   CAST(count(DISTINCT counted.offsets_partition) AS BIGINT) AS offsets_partitions,
   CAST(sum(counted.groups) AS BIGINT) AS groups,
   CAST(sum(counted.members) AS BIGINT) AS members,

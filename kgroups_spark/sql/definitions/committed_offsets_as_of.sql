@@ -15,9 +15,7 @@ kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
-  SELECT
-    commits.*,
-    ends.end_offset,
+  SELECT commits.*, ends.end_offset,
     -- The record in effect with the highest log offset of its key is the committed offset.
     row_number() OVER (
       PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
@@ -29,25 +27,18 @@ numbered AS (
     OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
 ),
 existing AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    is_removed,
-    log_offset,
+  SELECT offsets_partition, group_id, is_removed, log_offset,
     lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_log_offset
   FROM main.group_versions
 )
-SELECT
-  committed.*,
+SELECT committed.*,
   existing.group_id IS NULL AS is_orphan,
   (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered AS committed
 LEFT JOIN existing
-  ON existing.offsets_partition = committed.offsets_partition
-  AND existing.group_id = committed.group_id
+  ON existing.offsets_partition = committed.offsets_partition AND existing.group_id = committed.group_id
   AND NOT existing.is_removed
   AND (committed.end_offset IS NULL OR existing.log_offset < committed.end_offset)
   AND (existing.next_log_offset IS NULL OR existing.next_log_offset >= committed.end_offset)
-WHERE committed.number = 1
-  AND committed.committed_offset IS NOT NULL
+WHERE committed.number = 1 AND committed.committed_offset IS NOT NULL
   AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset)

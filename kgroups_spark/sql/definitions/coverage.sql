@@ -29,12 +29,7 @@ lots AS (
   GROUP BY offsets_partition, log_offset // 65536
 ),
 bordered AS (
-  SELECT
-    spans.offsets_partition,
-    spans.read_to,
-    lots.lot,
-    lots.records,
-    lots.first_log_offset,
+  SELECT spans.offsets_partition, spans.read_to, lots.lot, lots.records, lots.first_log_offset,
     -- The log before the first record is not a hole: history begins there.
     greatest(lots.lot * 65536, min(lots.first_log_offset) OVER (PARTITION BY lots.offsets_partition)) AS lot_from,
     least((lots.lot + 1) * 65536, spans.read_to) AS lot_to,
@@ -47,11 +42,7 @@ bordered AS (
 ),
 -- Each partition, and the end of its last lot with a hole in it or right after it (null: none).
 holes AS (
-  SELECT
-    offsets_partition,
-    read_to,
-    min(first_log_offset) AS first_log_offset,
-    min(lot_from) AS lots_from,
+  SELECT offsets_partition, read_to, min(first_log_offset) AS first_log_offset, min(lot_from) AS lots_from,
     max(CASE WHEN records < lot_to - lot_from OR next_from > lot_to THEN lot END) AS lot,
     max(CASE WHEN records < lot_to - lot_from OR next_from > lot_to THEN lot_to END) AS lot_to,
     max(CASE WHEN records < lot_to - lot_from OR next_from > lot_to THEN next_from END) AS next_from
@@ -60,17 +51,13 @@ holes AS (
 ),
 -- The records of that lot, counted from its end: if the n-th last one is n before the end, none is missing after it.
 counted AS (
-  SELECT
-    holes.*,
-    records.log_offset,
+  SELECT holes.*, records.log_offset,
     row_number() OVER (PARTITION BY holes.offsets_partition ORDER BY records.log_offset DESC) AS from_end
   FROM holes
   LEFT JOIN records
     ON records.offsets_partition = holes.offsets_partition AND records.log_offset // 65536 = holes.lot
 )
-SELECT
-  offsets_partition,
-  first_log_offset,
+SELECT offsets_partition, first_log_offset,
   CASE
     WHEN first_log_offset IS NULL THEN read_to
     WHEN lot IS NULL THEN lots_from

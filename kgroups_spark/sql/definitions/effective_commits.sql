@@ -9,13 +9,7 @@
 -- corrected_log_offset: End of the log read so far when a partition that was read again no longer held it; null: it was not read again, or held it
 
 WITH markers AS NOT MATERIALIZED (
-  SELECT
-    offsets_partition,
-    producer_id,
-    log_offset,
-    log_timestamp,
-    outcome,
-    transaction_start_offset,
+  SELECT offsets_partition, producer_id, log_offset, log_timestamp, outcome, transaction_start_offset,
     -- The producer's previous marker; -1: none.
     coalesce(lag(log_offset) OVER (PARTITION BY offsets_partition, producer_id ORDER BY log_offset), -1)
       AS previous_log_offset
@@ -40,12 +34,10 @@ settled AS (
   SELECT
     commits.* EXCLUDE (outcome, marker_offset),
     coalesce(markers.outcome, 'pending'),
-    markers.log_offset,
-    markers.log_timestamp
+    markers.log_offset, markers.log_timestamp
   FROM offset_commits AS commits
   LEFT JOIN markers
-    ON markers.offsets_partition = commits.offsets_partition
-    AND markers.producer_id = commits.producer_id
+    ON markers.offsets_partition = commits.offsets_partition AND markers.producer_id = commits.producer_id
     AND markers.log_offset > commits.log_offset
     AND CASE
       WHEN commits.is_transactional THEN markers.transaction_start_offset <= commits.log_offset
@@ -56,11 +48,7 @@ settled AS (
 -- Entries that a partition no longer held when it was read again: a group's committed offsets, a producer's
 -- pending ones. `held` are the records of those that it still held. Most lakes have no such rows.
 corrections AS (
-  SELECT
-    offsets_partition,
-    log_offset,
-    group_id,
-    reported.producer_id,
+  SELECT offsets_partition, log_offset, group_id, reported.producer_id,
     coalesce(
       CASE entry_type
         WHEN 'group' THEN list_transform(reported.offsets, lambda held: CAST(held[3] AS BIGINT))
@@ -69,8 +57,7 @@ corrections AS (
       []
     ) AS held
   FROM (
-    SELECT
-      *,
+    SELECT *,
       from_json(payload, '{"producer_id": "BIGINT", "offsets": [["VARCHAR"]], "pending": [["VARCHAR"]]}') AS reported
     FROM checkpoints
     WHERE reason = 'reread' AND entry_type IN ('group', 'producer')
@@ -90,8 +77,7 @@ corrected_groups AS (
 ),
 -- Values that were pending until then.
 dropped AS (
-  SELECT
-    settled.*,
+  SELECT settled.*,
     list_min(list_transform(
       list_filter(
         corrected_producers.corrections,
@@ -123,8 +109,7 @@ effective AS (
     END AS written_timestamp
   FROM dropped
 )
-SELECT
-  effective.*,
+SELECT effective.*,
   CASE
     WHEN effective.written_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL
     ELSE effective.written_timestamp
@@ -143,5 +128,4 @@ SELECT
   ) AS corrected_log_offset
 FROM effective
 LEFT JOIN corrected_groups
-  ON corrected_groups.offsets_partition = effective.offsets_partition
-  AND corrected_groups.group_id = effective.group_id
+  ON corrected_groups.offsets_partition = effective.offsets_partition AND corrected_groups.group_id = effective.group_id

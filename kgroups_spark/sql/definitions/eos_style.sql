@@ -7,12 +7,9 @@
 -- most_partitions_of_an_id: Partition numbers of the id that has most
 
 WITH commits AS (
-  SELECT DISTINCT
-    group_id,
+  SELECT DISTINCT group_id,
     coalesce(names.transactional_id, CAST(commits.producer_id AS VARCHAR)) AS id,
-    names.transactional_id AS name,
-    topic,
-    partition
+    names.transactional_id AS name, topic, partition
   FROM (
     SELECT DISTINCT group_id, producer_id, topic, partition
     FROM offset_commits
@@ -26,31 +23,24 @@ ids AS (
   GROUP BY group_id, id
 ),
 of_groups AS (
-  SELECT
-    group_id,
+  SELECT group_id,
     count(DISTINCT topic || ' ' || partition) AS partitions,
     count(DISTINCT partition) AS numbers,
     count(*) > count(DISTINCT topic || ' ' || partition) AND count(name) = count(*) AS has_several_ids
   FROM commits
   GROUP BY group_id
 )
-SELECT
-  group_id,
+SELECT group_id,
   CASE
     WHEN most > 1 OR has_thread THEN 'an id per thread'
     WHEN numbers > 1 AND ends_in_partition THEN 'an id per partition'
     WHEN has_several_ids THEN 'an id per thread'
     ELSE 'unknown'
   END AS style,
-  ids,
-  partitions,
-  most AS most_partitions_of_an_id
+  ids, partitions, most AS most_partitions_of_an_id
 FROM of_groups
 JOIN (
-  SELECT
-    group_id,
-    count(*) AS ids,
-    max(numbers) AS most,
+  SELECT group_id, count(*) AS ids, max(numbers) AS most,
     bool_and(coalesce(regexp_extract(name, '([0-9]+)$', 1) = CAST(partition AS VARCHAR), FALSE)) AS ends_in_partition,
     bool_or(coalesce(regexp_matches(name, '-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+$'), FALSE)) AS has_thread
   FROM ids

@@ -17,29 +17,21 @@ WITH kgroups_arguments AS (
     coalesce(CAST(if_empty AS BOOLEAN), FALSE) AS kgroups_if_empty
 ),
 judged AS (
-  SELECT
-    expiry.*,
+  SELECT expiry.*,
     -- Before 2.1 the group did not matter.
     regexp_matches(replace(last_audit.release_version, 'v', ''), '^(0|1|2[.]0)([.]|$)') AS is_alone,
-    groups.group_type,
-    groups.state,
+    groups.group_type, groups.state,
     -- A time of the client's (in 2.1 also the millisecond before 1970, for which the table has none).
     expiry.base IS NOT DISTINCT FROM 'expire_timestamp' OR committed.expire_timestamp IS NOT NULL
       OR (groups.group_type = 'classic' AND expiry.expires_at_if_empty <= expiry.as_of) AS has_own_time,
-    kgroups_until,
-    kgroups_if_empty,
-    epoch_ms(expiry.as_of) AS as_of_ms,
-    epoch_ms(expiry.base_timestamp) AS base_ms,
-    epoch_ms(expiry.expires_at) AS expires_ms,
-    epoch_ms(expiry.expires_at_if_empty) AS if_empty_ms,
+    kgroups_until, kgroups_if_empty, epoch_ms(expiry.as_of) AS as_of_ms, epoch_ms(expiry.base_timestamp) AS base_ms,
+    epoch_ms(expiry.expires_at) AS expires_ms, epoch_ms(expiry.expires_at_if_empty) AS if_empty_ms,
     epoch_ms(committed.commit_timestamp) AS commit_ms,
     coalesce(epoch_ms(expiry.as_of + kgroups_retention) - epoch_ms(expiry.as_of), expiry.retention_ms) AS new_retention_ms
   FROM main.offset_expiry AS expiry
   JOIN main.committed_offsets AS committed
-    ON committed.offsets_partition = expiry.offsets_partition
-    AND committed.group_id = expiry.group_id
-    AND committed.topic = expiry.topic
-    AND committed.partition = expiry.partition
+    ON committed.offsets_partition = expiry.offsets_partition AND committed.group_id = expiry.group_id
+    AND committed.topic = expiry.topic AND committed.partition = expiry.partition
   CROSS JOIN main.last_audit
   CROSS JOIN kgroups_arguments
   LEFT JOIN main.groups
@@ -47,8 +39,7 @@ judged AS (
 ),
 -- A client's own expiry time does not depend on the retention, nor do the reasons that keep an offset without a time.
 due AS (
-  SELECT
-    *,
+  SELECT *,
     CASE
       WHEN expires_ms IS NULL OR base = 'expire_timestamp' THEN expires_ms
       -- Before 2.1 an offset still exists at the very millisecond at which it is due.
@@ -57,8 +48,7 @@ due AS (
   FROM judged
 ),
 emptied AS (
-  SELECT
-    *,
+  SELECT *,
     CASE
       WHEN if_empty_ms IS NULL THEN NULL
       -- Without members as it is.

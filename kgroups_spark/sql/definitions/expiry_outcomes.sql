@@ -18,14 +18,12 @@ WITH reduced AS (
   GROUP BY offsets_partition
 ),
 read_then AS (
-  SELECT
-    read.offsets_partition,
+  SELECT read.offsets_partition,
     -- Ranges that were replaced since do not count as read.
     least(read.end_offset, coalesce(min(replaced.from_offset), read.end_offset)) AS read_to
   FROM audit_partitions AS read
   LEFT JOIN replaced_ranges AS replaced
-    ON replaced.offsets_partition = read.offsets_partition
-    AND replaced.topic IS NULL
+    ON replaced.offsets_partition = read.offsets_partition AND replaced.topic IS NULL
     AND replaced.audit_id > read.audit_id
   LEFT JOIN reduced ON reduced_partition = read.offsets_partition
   -- In reduced history, the first record since then may be gone.
@@ -33,17 +31,12 @@ read_then AS (
   GROUP BY read.offsets_partition, read.end_offset
 ),
 decided AS (
-  SELECT
-    previous.*,
-    read_then.read_to,
-    now.log_offset AS log_offset_now
+  SELECT previous.*, read_then.read_to, now.log_offset AS log_offset_now
   FROM previous_offset_expiry AS previous
   JOIN read_then ON read_then.offsets_partition = previous.offsets_partition
   LEFT JOIN committed_offsets AS now
-    ON now.offsets_partition = previous.offsets_partition
-    AND now.group_id = previous.group_id
-    AND now.topic = previous.topic
-    AND now.partition = previous.partition
+    ON now.offsets_partition = previous.offsets_partition AND now.group_id = previous.group_id
+    AND now.topic = previous.topic AND now.partition = previous.partition
 ),
 -- COMMIT markers since; their transactions may have begun before.
 committed AS (
@@ -55,12 +48,7 @@ committed AS (
 -- a value of a transaction at its COMMIT marker, which may have been read in another range than the value (outcome is
 -- null).
 events AS (
-  SELECT
-    commits.offsets_partition,
-    commits.group_id,
-    commits.topic,
-    commits.partition,
-    commits.log_offset,
+  SELECT commits.offsets_partition, commits.group_id, commits.topic, commits.partition, commits.log_offset,
     commits.log_timestamp,
     commits.committed_offset IS NULL AS is_tombstone,
     CASE
@@ -69,27 +57,18 @@ events AS (
       ELSE committed.log_offset
     END AS effective_log_offset
   FROM offset_commits AS commits
-  LEFT JOIN committed
-    ON committed.offsets_partition = commits.offsets_partition
+  LEFT JOIN committed ON committed.offsets_partition = commits.offsets_partition
     -- Null for all but a few rows, which then are compared with no marker.
     AND committed.producer_id = CASE
       WHEN commits.is_transactional AND commits.outcome IS NULL AND commits.committed_offset IS NOT NULL
         THEN commits.producer_id
     END
-    AND commits.log_offset >= committed.transaction_start_offset
-    AND commits.log_offset < committed.log_offset
+    AND commits.log_offset >= committed.transaction_start_offset AND commits.log_offset < committed.log_offset
   WHERE commits.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
   UNION ALL
   -- Records that were read before can have taken effect since only if their transaction was open then.
-  SELECT
-    commits.offsets_partition,
-    commits.group_id,
-    commits.topic,
-    commits.partition,
-    commits.log_offset,
-    commits.log_timestamp,
-    false AS is_tombstone,
-    committed.log_offset AS effective_log_offset
+  SELECT commits.offsets_partition, commits.group_id, commits.topic, commits.partition, commits.log_offset,
+    commits.log_timestamp, false AS is_tombstone, committed.log_offset AS effective_log_offset
   FROM offset_commits AS commits
   JOIN (
     SELECT committed.*
@@ -97,20 +76,14 @@ events AS (
     JOIN read_then ON read_then.offsets_partition = committed.offsets_partition
     WHERE committed.transaction_start_offset < read_then.read_to
   ) AS committed
-    ON committed.offsets_partition = commits.offsets_partition
-    AND committed.producer_id = commits.producer_id
-    AND commits.log_offset >= committed.transaction_start_offset
-    AND commits.log_offset < committed.log_offset
+    ON committed.offsets_partition = commits.offsets_partition AND committed.producer_id = commits.producer_id
+    AND commits.log_offset >= committed.transaction_start_offset AND commits.log_offset < committed.log_offset
   WHERE commits.audit_id <= (SELECT max(decided_by) FROM previous_offset_expiry)
     AND commits.is_transactional
-    AND commits.outcome IS NULL
-    AND commits.committed_offset IS NOT NULL
+    AND commits.outcome IS NULL AND commits.committed_offset IS NOT NULL
 ),
 numbered AS (
-  SELECT
-    decided.*,
-    events.is_tombstone,
-    events.log_offset AS outcome_log_offset,
+  SELECT decided.*, events.is_tombstone, events.log_offset AS outcome_log_offset,
     events.log_timestamp AS outcome_timestamp,
     row_number() OVER (
       PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
@@ -119,10 +92,8 @@ numbered AS (
     ) AS number
   FROM decided
   LEFT JOIN events
-    ON events.offsets_partition = decided.offsets_partition
-    AND events.group_id = decided.group_id
-    AND events.topic = decided.topic
-    AND events.partition = decided.partition
+    ON events.offsets_partition = decided.offsets_partition AND events.group_id = decided.group_id
+    AND events.topic = decided.topic AND events.partition = decided.partition
     AND events.effective_log_offset >= decided.read_to
     -- A record older than the committed one changes nothing when its transaction ends.
     AND events.log_offset > decided.log_offset
@@ -130,8 +101,7 @@ numbered AS (
     AND (decided.log_offset_now IS NULL OR decided.log_offset_now <> decided.log_offset)
 ),
 seen AS (
-  SELECT
-    *,
+  SELECT *,
     CASE
       WHEN is_tombstone THEN 'tombstone'
       WHEN NOT is_tombstone THEN 'value'
@@ -142,8 +112,7 @@ seen AS (
   WHERE number = 1
 ),
 judged AS (
-  SELECT
-    seen.*,
+  SELECT seen.*,
     CASE
       WHEN shown = 'value' THEN 'kept_alive'
       WHEN shown = 'nothing' THEN 'still_there'

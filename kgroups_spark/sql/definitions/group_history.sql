@@ -5,14 +5,11 @@
 -- valid_to: Log time of the record that changed the group next, or the next known time (in a log without times: the start of the last audit); null: still
 
 WITH versions AS (
-  SELECT
-    *,
+  SELECT *,
     CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS believed_timestamp
   FROM group_versions
 )
-SELECT
-  *,
-  believed_timestamp AS valid_from,
+SELECT *, believed_timestamp AS valid_from,
   -- If the next one has no time: the next known time, else its own, the last at which it is known to have been
   -- so. In a log without times: the start of the last audit, because it was no longer so by then.
   CASE

@@ -8,8 +8,7 @@
 -- valid_to: Log time of the record that changed the member next, or the next known time (in a log without times: the start of the last audit); null: still
 
 WITH versions AS (
-  SELECT
-    *,
+  SELECT *,
     CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS believed_timestamp
   FROM group_member_versions
 )

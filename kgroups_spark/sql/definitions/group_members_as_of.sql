@@ -13,8 +13,7 @@ kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
-  SELECT
-    versions.*,
+  SELECT versions.*,
     row_number() OVER (
       PARTITION BY versions.offsets_partition, versions.group_id, versions.member_id ORDER BY versions.log_offset DESC
     ) AS number
@@ -28,9 +27,7 @@ names AS (
     map_from_entries(list({'key': topic_id, 'value': topic})) AS topics,
     map_from_entries(list(DISTINCT {'key': topic, 'value': newest_topic_id})) AS ids
   FROM (
-    SELECT
-      topic_id,
-      topic,
+    SELECT topic_id, topic,
       first_value(topic_id) OVER (
         PARTITION BY topic ORDER BY source = 'cluster' DESC, seen_log_timestamp DESC NULLS LAST, topic_id DESC
       ) AS newest_topic_id
@@ -38,8 +35,7 @@ names AS (
   )
 ),
 completed AS (
-  SELECT
-    numbered.*,
+  SELECT numbered.*,
     list_transform(
       [assigned_partitions, pending_revocation_partitions, target_partitions],
       lambda partitions: list_transform(
@@ -48,15 +44,13 @@ completed AS (
           lambda held: {
             'topic': coalesce(held.topic, names.topics[held.topic_id], ''),
             'topic_id': coalesce(held.topic_id, names.ids[held.topic], ''),
-            'partition': held.partition,
-            'assignment_epoch': held.assignment_epoch
+            'partition': held.partition, 'assignment_epoch': held.assignment_epoch
           }
         )),
         lambda held: {
           'topic': nullif(held.topic, ''),
           'topic_id': nullif(held.topic_id, ''),
-          'partition': held.partition,
-          'assignment_epoch': held.assignment_epoch
+          'partition': held.partition, 'assignment_epoch': held.assignment_epoch
         }
       )
     ) AS with_names

@@ -27,15 +27,12 @@ brokers AS (
   GROUP BY name
 ),
 inherited AS (
-  SELECT
-    groups.group_id,
-    brokers.name,
+  SELECT groups.group_id, brokers.name,
     -- Sizes have no group of their own.
     brokers.name LIKE '%max.size' OR NOT EXISTS (
       SELECT 1 FROM unread WHERE unread.group_id = groups.group_id OR unread.group_id IS NULL
     ) AS is_known,
-    brokers.value,
-    brokers.source
+    brokers.value, brokers.source
   FROM (SELECT DISTINCT group_id, group_type FROM groups) AS groups
   JOIN brokers
     ON split_part(brokers.name, '.', 1) = groups.group_type

@@ -13,17 +13,13 @@ FROM (
 UNION ALL
 SELECT DISTINCT offsets_partition, group_id, topic, 'topology'
 FROM (
-  SELECT
-    offsets_partition,
-    group_id,
+  SELECT offsets_partition, group_id,
     unnest(list_concat(
       subtopology."sourceTopics",
       list_transform(subtopology."repartitionSourceTopics", lambda each: each.name)
     )) AS topic
   FROM (
-    SELECT
-      offsets_partition,
-      group_id,
+    SELECT offsets_partition, group_id,
       unnest(
         from_json(
           topology,

@@ -13,8 +13,7 @@ kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
-  SELECT
-    versions.*,
+  SELECT versions.*,
     row_number() OVER (
       PARTITION BY versions.offsets_partition, versions.group_id ORDER BY versions.log_offset DESC
     ) AS number

@@ -14,8 +14,7 @@
 -- log_offset: The record by which the next owner got it
 
 WITH spans AS (
-  SELECT
-    *,
+  SELECT *,
     lag({'member_id': member_id, 'client_id': client_id, 'timestamp': valid_to, 'log_offset': released_log_offset}) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, released_log_offset NULLS LAST, member_id
     ) AS previous
@@ -38,8 +37,7 @@ events AS (
   WHERE effective_log_offset IS NOT NULL
 ),
 placed AS (
-  SELECT
-    *,
+  SELECT *,
     last_value(commit IGNORE NULLS) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition
       ORDER BY place, CASE WHEN next IS NULL THEN 0 ELSE 1 END
@@ -49,12 +47,8 @@ placed AS (
 )
 SELECT
   offsets_partition, group_id, topic, partition,
-  next.previous.member_id AS from_member_id,
-  next.previous.client_id AS from_client_id,
-  next.member_id AS to_member_id,
-  next.client_id AS to_client_id,
-  next.previous.timestamp AS released_timestamp,
-  next.timestamp AS handover_timestamp,
+  next.previous.member_id AS from_member_id, next.previous.client_id AS from_client_id, next.member_id AS to_member_id,
+  next.client_id AS to_client_id, next.previous.timestamp AS released_timestamp, next.timestamp AS handover_timestamp,
   last.committed_offset AS committed_offset,
   CASE WHEN last.committed_offset IS NOT NULL THEN last.timestamp END AS last_commit_timestamp,
   CASE

@@ -13,10 +13,7 @@ SELECT
     ELSE 'complete'
   END
 FROM (
-  SELECT
-    begins AS kgroups_begins,
-    reduced_to AS kgroups_reduced_to,
-    incomplete_to AS kgroups_incomplete_to,
+  SELECT begins AS kgroups_begins, reduced_to AS kgroups_reduced_to, incomplete_to AS kgroups_incomplete_to,
     ends AS kgroups_ends
   FROM main.known_history
 ) AS kgroups_known_history

@@ -6,8 +6,5 @@
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: the log has no times
 
 -- The row as long as no audit has finished. A reader finds it once (sql/known_history.py), and makes the view from it.
-SELECT
-  CAST(NULL AS TIMESTAMPTZ) AS begins,
-  CAST(NULL AS TIMESTAMPTZ) AS reduced_to,
-  CAST(NULL AS TIMESTAMPTZ) AS incomplete_to,
-  CAST(NULL AS TIMESTAMPTZ) AS ends
+SELECT CAST(NULL AS TIMESTAMPTZ) AS begins, CAST(NULL AS TIMESTAMPTZ) AS reduced_to,
+  CAST(NULL AS TIMESTAMPTZ) AS incomplete_to, CAST(NULL AS TIMESTAMPTZ) AS ends

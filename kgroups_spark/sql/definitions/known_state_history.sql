@@ -7,19 +7,14 @@
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: it has no times
 
 WITH entries AS (
-  SELECT
-    audit_id,
-    read.topic AS log,
-    read.offsets_partition AS state_partition,
+  SELECT audit_id, read.topic AS log, read.offsets_partition AS state_partition,
     read.records - read.records_reread AS records,
-    read.end_offset,
-    read.newest_log_timestamp
+    read.end_offset, read.newest_log_timestamp
   FROM (SELECT audit_id, unnest(partitions) AS read FROM audits WHERE status = 'finished')
   WHERE read.topic IS NOT NULL
 ),
 spans AS (
-  SELECT
-    *,
+  SELECT *,
     end_offset - lag(end_offset, 1, 0) OVER (PARTITION BY log, state_partition ORDER BY audit_id) AS offsets
   FROM entries
 ),
@@ -28,8 +23,7 @@ damage AS (
   SELECT DISTINCT audit_id, log, state_partition FROM state_quarantine WHERE reason = 'corrupt_batch'
 ),
 audited AS (
-  SELECT
-    spans.log,
+  SELECT spans.log,
     max(
       CASE WHEN damage.audit_id IS NOT NULL OR spans.offsets > spans.records THEN spans.newest_log_timestamp END
     ) AS incomplete_to,
@@ -52,9 +46,7 @@ records AS (
 ),
 -- As in known_history.
 days AS (
-  SELECT
-    log,
-    min(log_timestamp) AS oldest,
+  SELECT log, min(log_timestamp) AS oldest,
     max(log_timestamp) > min(log_timestamp)
     OR lead(min(log_timestamp)) OVER (PARTITION BY log ORDER BY min(log_timestamp))
     <= min(log_timestamp) + INTERVAL '30' DAY AS is_followed
@@ -76,17 +68,12 @@ reduced AS (
     WHERE reason = 'keep' AND log IS NOT NULL
     GROUP BY log, offsets_partition
   ) AS kept
-    ON kept.log = records.log
-    AND kept.offsets_partition = records.state_partition
+    ON kept.log = records.log AND kept.offsets_partition = records.state_partition
     AND records.log_offset < kept.log_offset
   WHERE (records.log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
   GROUP BY records.log
 )
-SELECT
-  audited.log,
-  oldest.begins,
-  reduced.reduced_to,
-  audited.incomplete_to,
+SELECT audited.log, oldest.begins, reduced.reduced_to, audited.incomplete_to,
   -- A live cluster's log is known up to the time of the read.
   CASE WHEN audited.newest IS NOT NULL THEN greatest(audited.newest, last_live.as_of) END AS ends
 FROM audited

@@ -11,10 +11,7 @@
 WITH seen AS (
   SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
 )
-SELECT
-  committed.*,
-  seen.log_start_offset,
-  seen.log_end_offset,
+SELECT committed.*, seen.log_start_offset, seen.log_end_offset,
   CASE WHEN committed.committed_offset >= 0 THEN seen.log_end_offset - committed.committed_offset END AS lag,
   CASE
     WHEN committed.committed_offset >= seen.log_start_offset THEN 0

@@ -7,9 +7,7 @@
 -- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
 -- Tables are named with their schema, or a caller's WITH could hide them.
 WITH kgroups_records AS (
-  SELECT
-    offsets_partition AS kgroups_partition,
-    log_offset AS kgroups_log_offset,
+  SELECT offsets_partition AS kgroups_partition, log_offset AS kgroups_log_offset,
     log_timestamp AS kgroups_log_timestamp
   FROM main.offset_commits
   UNION ALL
@@ -33,8 +31,7 @@ kgroups_reduced AS (
   GROUP BY offsets_partition
 ),
 kgroups_known AS (
-  SELECT
-    kgroups_partition,
+  SELECT kgroups_partition,
     CASE
       WHEN kgroups_end_offset < kgroups_reduced_to THEN CAST(error(
         'as of ' || CAST(ts AS VARCHAR) || ' is not known: the history of offsets partition ' || kgroups_partition

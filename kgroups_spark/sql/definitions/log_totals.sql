@@ -16,11 +16,7 @@ WITH again AS (
   WHERE records_reread > 0
   GROUP BY offsets_partition
 )
-SELECT
-  reads.offsets_partition,
-  min(reads.start_offset) AS start_offset,
-  now.end_offset,
-  now.newest_log_timestamp,
+SELECT reads.offsets_partition, min(reads.start_offset) AS start_offset, now.end_offset, now.newest_log_timestamp,
   coalesce(max(again.audit_id), 0) AS read_from_start_by,
   CAST(sum(CASE WHEN again.audit_id IS NULL OR reads.audit_id >= again.audit_id THEN reads.records END) AS BIGINT)
     AS records,

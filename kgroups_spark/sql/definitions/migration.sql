@@ -22,9 +22,7 @@ limits AS (
   FROM settings
 ),
 members AS (
-  SELECT
-    offsets_partition,
-    group_id,
+  SELECT offsets_partition, group_id,
     unnest(from_json(
       json_extract(records.value, '$.members'),
       '[{"clientId": "VARCHAR", "subscriptionRaw": "VARCHAR", "assignmentRaw": "VARCHAR", "assignment": {"userData": "VARCHAR"}}]'
@@ -34,9 +32,7 @@ members AS (
   WHERE records.record_type = 2 AND groups.group_type = 'classic'
 ),
 of_members AS (
-  SELECT
-    offsets_partition,
-    group_id,
+  SELECT offsets_partition, group_id,
     list_sort(list(DISTINCT member."clientId")) AS clients,
     -- A member that has never synced has an empty assignment.
     bool_or(length(member."subscriptionRaw") > 0 OR length(member."assignmentRaw") > 0) AS is_unreadable,
@@ -69,8 +65,7 @@ judged AS (
   LEFT JOIN old_offsets USING (offsets_partition, group_id)
   WHERE group_type = 'classic'
 )
-SELECT
-  *,
+SELECT *,
   CASE
     WHEN reason IS NULL THEN 'online'
     WHEN reason IN ('protocol_type', 'size') THEN 'no'

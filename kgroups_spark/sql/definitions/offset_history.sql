@@ -15,18 +15,13 @@ WITH events AS (
   UNION ALL
   SELECT
     -- Every other column of effective_commits.
-    NULL,
-    offsets_partition,
+    NULL, offsets_partition,
     NULL, NULL, NULL,
-    group_id,
-    topic,
-    partition,
+    group_id, topic, partition,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     log_offset AS place,
     {
-      'member_id': member_id,
-      'client_id': client_id,
-      'client_host': client_host,
+      'member_id': member_id, 'client_id': client_id, 'client_host': client_host,
       'released_log_offset': released_log_offset
     } AS owner,
     false AS is_record
@@ -34,8 +29,7 @@ WITH events AS (
   WHERE topic IS NOT NULL
 ),
 placed AS (
-  SELECT
-    *,
+  SELECT *,
     -- The record in effect with the highest log offset counts. If one marker commits several, the last is first here,
     -- and the others take no effect.
     effective_log_offset IS NOT NULL
@@ -49,8 +43,7 @@ placed AS (
   )
 ),
 chained AS (
-  SELECT
-    *,
+  SELECT *,
     lag(
       CASE
         WHEN took_effect THEN {'committed_offset': committed_offset, 'corrected_log_offset': corrected_log_offset}
@@ -65,8 +58,7 @@ chained AS (
     ORDER BY place, is_record, log_offset DESC, owner.member_id
   )
 )
-SELECT
-  *,
+SELECT *,
   CASE
     WHEN took_effect AND before.corrected_log_offset <= place IS NOT true THEN before.committed_offset
   END AS previous_committed_offset,
@@ -76,8 +68,7 @@ SELECT
     WHEN took_effect AND (next_log_offset IS NOT NULL OR corrected_log_offset IS NOT NULL)
       THEN coalesce(next_timestamp, effective_timestamp, (SELECT max(started_at) FROM last_audit))
   END AS valid_to,
-  owner_then.member_id AS owner_member_id,
-  owner_then.client_id AS owner_client_id,
+  owner_then.member_id AS owner_member_id, owner_then.client_id AS owner_client_id,
   owner_then.client_host AS owner_client_host
 FROM chained
 WHERE is_record

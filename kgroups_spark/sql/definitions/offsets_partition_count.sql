@@ -3,8 +3,7 @@
 -- returns INT
 
 WITH known AS (
-  SELECT
-    offsets_partition,
+  SELECT offsets_partition,
     coalesce(is_misplaced, false) AS is_misplaced,
     abs(CAST(java_hash(groups.group_id) AS BIGINT) % 2147483648) AS magnitude
   FROM main.groups

@@ -64,31 +64,23 @@ assigned AS (
     ))
   FROM group_member_versions
   JOIN topologies
-    ON topology_partition = offsets_partition
-    AND topology_group = group_id
-    AND log_offset >= topology_offset
+    ON topology_partition = offsets_partition AND topology_group = group_id AND log_offset >= topology_offset
     AND (next_topology_offset IS NULL OR log_offset < next_topology_offset)
   WHERE assigned_tasks IS NOT NULL
 ),
 versions AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    log_offset,
+  SELECT offsets_partition, group_id, member_id, log_offset,
     CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS log_timestamp,
     -- Only the member's last version below that offset is left: it may have had the partition before.
     coalesce(log_offset < reduced_to, FALSE) AS is_reduced,
-    client_id,
-    client_host,
+    client_id, client_host,
     -- A member owns partitions pending revocation until it has released them: no other member gets them before.
     list_sort(list_distinct(holds)) AS holds
   FROM assigned
   LEFT JOIN reduced ON reduced_partition = offsets_partition
 ),
 compared AS (
-  SELECT
-    *,
+  SELECT *,
     {'holds': holds, 'client_id': client_id, 'client_host': client_host} AS reported,
     lag({'holds': holds, 'client_id': client_id, 'client_host': client_host}) OVER (
       PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset
@@ -97,10 +89,7 @@ compared AS (
 ),
 -- Versions that change an assignment, member by member in order.
 changes AS (
-  SELECT
-    *,
-    row_number() OVER member AS number,
-    lead(log_offset) OVER member AS next_log_offset,
+  SELECT *, row_number() OVER member AS number, lead(log_offset) OVER member AS next_log_offset,
     -- For a record without a time, or a correction: the next known time, else the last at which it was so.
     coalesce(lead(log_timestamp IGNORE NULLS) OVER member, log_timestamp) AS next_timestamp
   FROM compared
@@ -108,14 +97,7 @@ changes AS (
   WINDOW member AS (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset)
 ),
 held AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    client_id,
-    client_host,
-    number,
-    log_offset,
+  SELECT offsets_partition, group_id, member_id, client_id, client_host, number, log_offset,
     CASE WHEN NOT is_reduced THEN log_timestamp END AS log_timestamp,
     next_log_offset,
     CASE WHEN next_log_offset IS NOT NULL THEN coalesce(next_timestamp, (SELECT max(started_at) FROM last_audit)) END AS next_timestamp,
@@ -124,22 +106,14 @@ held AS (
 ),
 -- Consecutive changes that leave the partition with the member are one span.
 numbered AS (
-  SELECT
-    *,
+  SELECT *,
     number - row_number() OVER (
       PARTITION BY offsets_partition, group_id, member_id, client_id, client_host, held ORDER BY number
     ) AS span
   FROM held
 ),
 spans AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    member_id,
-    client_id,
-    client_host,
-    held.topic AS topic,
-    held.topic_id AS topic_id,
+  SELECT offsets_partition, group_id, member_id, client_id, client_host, held.topic AS topic, held.topic_id AS topic_id,
     held.partition AS partition,
     min_by({'log_offset': log_offset, 'log_timestamp': log_timestamp}, number) AS begins,
     max_by({'log_offset': next_log_offset, 'log_timestamp': next_timestamp}, number) AS ends
@@ -149,9 +123,7 @@ spans AS (
 SELECT
   spans.* EXCLUDE (topic),
   coalesce(spans.topic, topics.topic) AS topic,
-  spans.begins.log_timestamp AS valid_from,
-  spans.ends.log_timestamp AS valid_to,
-  spans.begins.log_offset AS log_offset,
+  spans.begins.log_timestamp AS valid_from, spans.ends.log_timestamp AS valid_to, spans.begins.log_offset AS log_offset,
   spans.ends.log_offset AS released_log_offset
 FROM spans
 LEFT JOIN topics ON topics.topic_id = spans.topic_id

@@ -14,9 +14,7 @@ kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
-  SELECT
-    commits.*,
-    ends.end_offset,
+  SELECT commits.*, ends.end_offset,
     -- A tombstone removes what any producer has pending for the key.
     max(CASE WHEN commits.committed_offset IS NULL THEN commits.log_offset END) OVER (
       PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
@@ -37,11 +35,7 @@ numbered AS (
 ),
 -- Transactions, and every record that may begin one: the view `transactions`, so that its parts can be filtered.
 begun AS (
-  SELECT
-    offsets_partition,
-    producer_id,
-    transaction_start_offset,
-    log_offset AS marker_offset,
+  SELECT offsets_partition, producer_id, transaction_start_offset, log_offset AS marker_offset,
     CAST(NULL AS TIMESTAMPTZ) AS open_since
   FROM main.transaction_markers
   WHERE transaction_start_offset IS NOT NULL
@@ -56,22 +50,18 @@ records AS (
   SELECT offsets_partition, log_offset, log_timestamp FROM main.quarantine
   WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
-SELECT
-  pending.*,
-  begun.transaction_start_offset,
+SELECT pending.*, begun.transaction_start_offset,
   coalesce(begun.open_since, records.log_timestamp) AS open_since,
   names.transactional_id,
   (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered AS pending
 LEFT JOIN begun
-  ON begun.offsets_partition = pending.offsets_partition
-  AND begun.producer_id = pending.producer_id
+  ON begun.offsets_partition = pending.offsets_partition AND begun.producer_id = pending.producer_id
   AND (pending.end_offset IS NULL OR begun.transaction_start_offset < pending.end_offset)
   AND (begun.marker_offset IS NULL OR begun.marker_offset >= pending.end_offset)
 LEFT JOIN records
   ON records.offsets_partition = pending.offsets_partition AND records.log_offset = begun.transaction_start_offset
 LEFT JOIN main.transactional_producers AS names ON names.producer_id = pending.producer_id
-WHERE pending.number = 1
-  AND pending.committed_offset IS NOT NULL
+WHERE pending.number = 1 AND pending.committed_offset IS NOT NULL
   AND pending.log_offset > coalesce(pending.removed_log_offset, -1)
   AND (pending.corrected_log_offset IS NULL OR pending.corrected_log_offset > pending.end_offset)

@@ -32,24 +32,11 @@ epoch_records AS (
   WHERE record_type IN (2, 3, 11, 17)
 ),
 versions AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    log_offset,
-    log_timestamp,
-    is_removed,
-    group_type,
+  SELECT offsets_partition, group_id, log_offset, log_timestamp, is_removed, group_type,
     coalesce(generation, group_epoch) AS number,
-    assignment_epoch,
-    protocol,
-    metadata_hash,
-    current_state_timestamp,
-    member_count,
-    lag(is_removed) OVER its AS was_removed,
-    lag(is_simple) OVER its AS was_simple,
-    lag(group_type) OVER its AS type_before,
-    lag(log_timestamp) OVER its AS timestamp_before,
-    reduced_to
+    assignment_epoch, protocol, metadata_hash, current_state_timestamp, member_count,
+    lag(is_removed) OVER its AS was_removed, lag(is_simple) OVER its AS was_simple,
+    lag(group_type) OVER its AS type_before, lag(log_timestamp) OVER its AS timestamp_before, reduced_to
   FROM group_versions
   LEFT JOIN reduced ON reduced_partition = offsets_partition
   WINDOW its AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)
@@ -57,8 +44,7 @@ versions AS (
 -- A group starts again after its removal, and as a group of another type. Tombstones and first records of a conversion
 -- are one write of the coordinator, so that they have one time.
 lives AS (
-  SELECT
-    *,
+  SELECT *,
     sum(CASE WHEN NOT is_removed AND (was_removed OR type_before <> group_type) THEN 1 ELSE 0 END) OVER (
       PARTITION BY offsets_partition, group_id ORDER BY log_offset
     ) AS life,
@@ -70,21 +56,16 @@ lives AS (
   FROM versions
 ),
 epochs AS (
-  SELECT
-    lives.*,
+  SELECT lives.*,
     bool_or(lives.is_conversion) OVER (PARTITION BY lives.offsets_partition, lives.group_id, lives.life) AS was_converted,
     epoch_records.log_offset IS NOT NULL AND NOT lives.is_removed AS is_epoch
   FROM lives
   LEFT JOIN epoch_records
-    ON epoch_records.offsets_partition = lives.offsets_partition
-    AND epoch_records.group_id = lives.group_id
+    ON epoch_records.offsets_partition = lives.offsets_partition AND epoch_records.group_id = lives.group_id
     AND epoch_records.log_offset = lives.log_offset
 ),
 steps AS (
-  SELECT
-    *,
-    lag(number) OVER its AS number_before,
-    lag(life) OVER its AS life_before,
+  SELECT *, lag(number) OVER its AS number_before, lag(life) OVER its AS life_before,
     lag(member_count) OVER its AS member_count_before
   FROM epochs
   WINDOW its AS (PARTITION BY offsets_partition, group_id, is_epoch ORDER BY log_offset)
@@ -92,8 +73,7 @@ steps AS (
 -- A conversion of a group with members takes their generation over as its epoch, and the other way round: nothing is
 -- assigned again before the next one. Nor is it when a static member returns with another id.
 started AS (
-  SELECT
-    *,
+  SELECT *,
     is_epoch AND number > 0 AND (
       number_before IS NULL
       OR (life = life_before AND number <> number_before)
@@ -103,30 +83,18 @@ started AS (
   FROM steps
 ),
 marks AS (
-  SELECT
-    *,
-    lag(life) OVER its AS previous_life,
-    lag(log_offset) OVER its AS previous_log_offset,
-    lag(member_count) OVER its AS previous_member_count,
-    lag(metadata_hash) OVER its AS previous_metadata_hash,
+  SELECT *, lag(life) OVER its AS previous_life, lag(log_offset) OVER its AS previous_log_offset,
+    lag(member_count) OVER its AS previous_member_count, lag(metadata_hash) OVER its AS previous_metadata_hash,
     lag(protocol) OVER its AS previous_protocol,
     lead(is_removed) OVER (PARTITION BY offsets_partition, group_id, is_border ORDER BY log_offset) AS ends_by_removal
   FROM started
   WINDOW its AS (PARTITION BY offsets_partition, group_id, is_rebalance ORDER BY log_offset)
 ),
 members AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    log_offset,
-    log_timestamp,
-    member_id,
+  SELECT offsets_partition, group_id, log_offset, log_timestamp, member_id,
     struct_pack(
-      is_there := NOT is_removed,
-      group_instance_id := group_instance_id,
-      subscribed_topics := subscribed_topics,
-      subscribed_regex := subscribed_regex,
-      server_assignor := server_assignor,
+      is_there := NOT is_removed, group_instance_id := group_instance_id, subscribed_topics := subscribed_topics,
+      subscribed_regex := subscribed_regex, server_assignor := server_assignor,
       reached_epoch := CASE WHEN member_state = 'STABLE' THEN member_epoch END,
       -- For classic members, which name a partition by its topic. Partitions without an owner reveal the protocol.
       assigned := CASE
@@ -138,20 +106,11 @@ members AS (
 ),
 -- All changes of a group: its own, its members', and those of its topics.
 events AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    log_offset,
-    log_timestamp,
+  SELECT offsets_partition, group_id, log_offset, log_timestamp,
     struct_pack(
-      log_offset := log_offset,
-      is_rebalance := is_rebalance,
-      is_border := is_border,
+      log_offset := log_offset, is_rebalance := is_rebalance, is_border := is_border,
       is_assigned := coalesce(NOT is_removed AND assignment_epoch = number, FALSE),
-      log_timestamp := log_timestamp,
-      group_type := group_type,
-      number := number,
-      member_count := member_count,
+      log_timestamp := log_timestamp, group_type := group_type, number := number, member_count := member_count,
       joined_timestamp := CASE WHEN group_type = 'classic' AND member_count > 0 THEN current_state_timestamp END,
       ends_by_removal := ends_by_removal,
       has_changed_type := was_converted AND previous_life <> life,
@@ -171,22 +130,12 @@ events AS (
       has_other_protocol := previous_life IS NOT NULL AND protocol <> previous_protocol,
       is_reduced := coalesce(log_offset < reduced_to, FALSE)
     ) AS mark,
-    NULL AS member_id,
-    NULL AS before,
-    NULL AS now,
-    NULL AS record_type
+    NULL AS member_id, NULL AS before, NULL AS now, NULL AS record_type
   FROM marks
   UNION ALL
-  SELECT
-    offsets_partition,
-    group_id,
-    log_offset,
-    log_timestamp,
-    NULL,
-    member_id,
+  SELECT offsets_partition, group_id, log_offset, log_timestamp, NULL, member_id,
     lag(now) OVER (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset),
-    now,
-    NULL
+    now, NULL
   FROM members
   UNION ALL
   SELECT offsets_partition, group_id, log_offset, log_timestamp, NULL, NULL, NULL, NULL, record_type
@@ -196,8 +145,7 @@ events AS (
 -- Changes before a rebalance caused it (a member's record is before the one that raises the epoch); changes
 -- after it carry it out.
 placed AS (
-  SELECT
-    *,
+  SELECT *,
     -- A static member stays the same member under another id.
     coalesce('static ' || coalesce(now.group_instance_id, before.group_instance_id), 'member ' || member_id) AS identity,
     min(CASE WHEN mark.is_rebalance THEN log_offset END) OVER (
@@ -210,15 +158,13 @@ placed AS (
 ),
 -- Members that have not reached the new epoch: at first all members, then by their records.
 reaching AS (
-  SELECT
-    *,
+  SELECT *,
     CASE WHEN now.is_there AND now.reached_epoch IS DISTINCT FROM carries_out.number THEN 1 ELSE 0 END AS is_behind,
     now.is_there AND carries_out.is_rebalance AND carries_out.group_type <> 'classic' AS may_finish
   FROM placed
 ),
 not_yet AS (
-  SELECT
-    *,
+  SELECT *,
     CASE
       WHEN now IS NULL THEN 0
       ELSE is_behind - coalesce(
@@ -233,8 +179,7 @@ not_yet AS (
 -- The rebalance does not end when the last such member leaves: that starts the next rebalance, or another member
 -- replaces it.
 carried AS (
-  SELECT
-    *,
+  SELECT *,
     may_finish AND carries_out.member_count + sum(more_behind) OVER (
       PARTITION BY offsets_partition, group_id, carries_out.log_offset ORDER BY log_offset
     ) = 0 AS is_finished
@@ -242,9 +187,7 @@ carried AS (
 ),
 -- For each rebalance and member, the member's state after the previous rebalance and when this one began.
 by_member AS (
-  SELECT
-    offsets_partition,
-    group_id,
+  SELECT offsets_partition, group_id,
     CASE WHEN is_cause THEN leads_to ELSE carries_out.log_offset END AS log_offset,
     identity,
     max(mark) FILTER (WHERE is_cause AND mark.is_rebalance) AS mark,
@@ -253,8 +196,7 @@ by_member AS (
       struct_pack(
         log_offset := carried.log_offset,
         is_new := NOT coalesce(before.is_there, FALSE),
-        it := before,
-        member_id := member_id
+        it := before, member_id := member_id
       )
     ) FILTER (WHERE is_cause AND now IS NOT NULL) AS earliest,
     max(struct_pack(log_offset := carried.log_offset, is_there := now.is_there, it := now, member_id := member_id))
@@ -272,8 +214,7 @@ by_member AS (
   GROUP BY offsets_partition, group_id, CASE WHEN is_cause THEN leads_to ELSE carries_out.log_offset END, identity
 ),
 compared AS (
-  SELECT
-    *,
+  SELECT *,
     latest IS NOT NULL AND NOT coalesce(earliest.it.is_there, FALSE) AS has_joined,
     latest IS NOT NULL AND NOT latest.it.is_there AS has_left,
     coalesce(earliest.it.is_there, FALSE) AND latest.it.is_there AS has_stayed,
@@ -282,11 +223,7 @@ compared AS (
   FROM by_member
 ),
 by_rebalance AS (
-  SELECT
-    offsets_partition,
-    group_id,
-    log_offset,
-    max(mark) AS mark,
+  SELECT offsets_partition, group_id, log_offset, max(mark) AS mark,
     coalesce(list_sort(list(latest.member_id) FILTER (WHERE has_joined)), []) AS joined,
     -- A member that joined and left in between is in both.
     coalesce(list_sort(list(latest.member_id) FILTER (WHERE has_left)), []) AS gone,
@@ -300,35 +237,26 @@ by_rebalance AS (
     bool_or(has_stayed AND latest.it.server_assignor IS DISTINCT FROM earliest.it.server_assignor) AS has_other_assignor,
     flatten(list(list_filter(assigned_now, lambda each: NOT list_contains(assigned_before, each)))) AS gained,
     flatten(list(list_filter(assigned_before, lambda each: NOT list_contains(assigned_now, each)))) AS lost,
-    bool_or(has_topology) AS has_topology,
-    bool_or(has_share_partitions) AS has_share_partitions,
-    bool_or(has_partitions) AS has_partitions,
-    min(assigned) AS assigned,
-    min(finished) AS finished
+    bool_or(has_topology) AS has_topology, bool_or(has_share_partitions) AS has_share_partitions,
+    bool_or(has_partitions) AS has_partitions, min(assigned) AS assigned, min(finished) AS finished
   FROM compared
   GROUP BY offsets_partition, group_id, log_offset
   HAVING max(mark) IS NOT NULL
 ),
 -- For the whole group: the partitions that no member had before, and those that none has now.
 counted AS (
-  SELECT
-    *,
+  SELECT *,
     list_filter(gained, lambda each: NOT list_contains(lost, each)) AS handed_out,
     list_filter(lost, lambda each: NOT list_contains(gained, each)) AS given_up,
     mark.group_type = 'classic' OR mark.member_count = 0 AS ends_at_once
   FROM by_rebalance
 ),
 judged AS (
-  SELECT
-    *,
+  SELECT *,
     lag(given_up) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS given_up_before
   FROM counted
 )
-SELECT
-  offsets_partition,
-  group_id,
-  mark.group_type,
-  mark.number,
+SELECT offsets_partition, group_id, mark.group_type, mark.number,
   CASE
     WHEN NOT mark.is_known THEN 'unknown'
     WHEN mark.has_changed_type THEN 'group_type_changed'
@@ -349,8 +277,7 @@ SELECT
   END AS cause,
   mark.log_timestamp AS rebalance_timestamp,
   CASE WHEN mark.group_type <> 'classic' THEN mark.log_timestamp END AS started_timestamp,
-  mark.joined_timestamp,
-  assigned.log_timestamp AS assigned_timestamp,
+  mark.joined_timestamp, assigned.log_timestamp AS assigned_timestamp,
   CASE WHEN ends_at_once THEN mark.log_timestamp ELSE finished.log_timestamp END AS finished_timestamp,
   CASE
     WHEN mark.group_type = 'classic' THEN NULL

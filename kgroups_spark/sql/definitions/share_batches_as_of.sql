@@ -12,8 +12,7 @@ kgroups_records AS (
   SELECT * FROM share_records_as_of(ts)
 ),
 records AS (
-  SELECT
-    *,
+  SELECT *,
     from_json(
       value,
       '{"startOffset": "BIGINT",
@@ -24,13 +23,9 @@ records AS (
   FROM kgroups_records
 ),
 started AS (
-  SELECT
-    *,
-    max(audit_id) OVER its AS newest_audit_id,
-    count(*) OVER its AS records,
+  SELECT *, max(audit_id) OVER its AS newest_audit_id, count(*) OVER its AS records,
     last_value(nullif(v."startOffset", -1) IGNORE NULLS) OVER (
-      PARTITION BY state_partition, group_id, topic_id, partition
-      ORDER BY log_offset
+      PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS start_offset
   FROM records
@@ -38,34 +33,20 @@ started AS (
 ),
 -- Each update drops batches below its start offset; a snapshot counts as it was written.
 dropped AS (
-  SELECT
-    *,
+  SELECT *,
     max(CASE WHEN number > 1 THEN start_offset END) OVER (
-      PARTITION BY state_partition, group_id, topic_id, partition
-      ORDER BY log_offset
+      PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset
       ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
     ) AS dropped_before
   FROM started
 ),
 written AS (
-  SELECT
-    newest_audit_id AS audit_id,
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    records,
-    dropped_before,
+  SELECT newest_audit_id AS audit_id, state_partition, group_id, topic_id, partition, records, dropped_before,
     unnest(v."stateBatches") AS batch
   FROM dropped
 ),
 batches AS (
-  SELECT
-    audit_id,
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
+  SELECT audit_id, state_partition, group_id, topic_id, partition,
     CASE WHEN batch."firstOffset" < dropped_before THEN dropped_before ELSE batch."firstOffset" END AS first_offset,
     batch."lastOffset" AS last_offset,
     -- As PersisterStateBatch compares them: by count, then by state.
@@ -83,8 +64,7 @@ borders AS (
   WHERE NOT is_as_written AND last_offset < 9223372036854775807
 ),
 pieces AS (
-  SELECT
-    *,
+  SELECT *,
     coalesce(
       lead(border) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY border) - 1,
       9223372036854775807
@@ -92,40 +72,27 @@ pieces AS (
   FROM borders
 ),
 covered AS (
-  SELECT
-    max(batches.audit_id) AS audit_id,
-    pieces.state_partition,
-    pieces.group_id,
-    pieces.topic_id,
-    pieces.partition,
-    pieces.border AS first_offset,
-    max(pieces.last_offset) AS last_offset,
-    max(batches.priority) AS priority
+  SELECT max(batches.audit_id) AS audit_id, pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition,
+    pieces.border AS first_offset, max(pieces.last_offset) AS last_offset, max(batches.priority) AS priority
   FROM pieces
   JOIN batches
-    ON batches.state_partition = pieces.state_partition
-    AND batches.group_id = pieces.group_id
-    AND batches.topic_id = pieces.topic_id
-    AND batches.partition = pieces.partition
-    AND batches.first_offset <= pieces.border
-    AND batches.last_offset >= pieces.border
+    ON batches.state_partition = pieces.state_partition AND batches.group_id = pieces.group_id
+    AND batches.topic_id = pieces.topic_id AND batches.partition = pieces.partition
+    AND batches.first_offset <= pieces.border AND batches.last_offset >= pieces.border
   GROUP BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
 ),
 -- Adjacent equal ones are one.
 marked AS (
-  SELECT
-    *,
+  SELECT *,
     CASE WHEN lag(last_offset) OVER its + 1 = first_offset AND lag(priority) OVER its = priority THEN 0 ELSE 1 END
       AS is_first
   FROM covered
   WINDOW its AS (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
 ),
 counted AS (
-  SELECT
-    *,
+  SELECT *,
     sum(is_first) OVER (
-      PARTITION BY state_partition, group_id, topic_id, partition
-      ORDER BY first_offset
+      PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS batch
   FROM marked
@@ -135,14 +102,7 @@ combined AS (
   FROM batches
   WHERE is_as_written
   UNION ALL
-  SELECT
-    max(audit_id),
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
-    min(first_offset),
-    max(last_offset),
+  SELECT max(audit_id), state_partition, group_id, topic_id, partition, min(first_offset), max(last_offset),
     max(priority)
   FROM counted
   GROUP BY state_partition, group_id, topic_id, partition, batch
@@ -170,8 +130,7 @@ brokers AS (
   WHERE name = 'group.share.delivery.count.limit'
 ),
 reported AS (
-  SELECT
-    combined.*,
+  SELECT combined.*,
     CASE WHEN own.group_id IS NULL THEN brokers.delivery_count_limit ELSE own.delivery_count_limit END
       AS delivery_count_limit,
     CAST(floor(combined.priority / 256) AS INTEGER) - 32768 AS delivery_count,
@@ -185,9 +144,7 @@ names AS (
   FROM (SELECT topic_id, topic FROM main.share_partitions UNION ALL SELECT topic_id, topic FROM main.topics)
   GROUP BY topic_id
 )
-SELECT
-  reported.*,
-  names.topic,
+SELECT reported.*, names.topic,
   CASE state
     WHEN 0 THEN 'available'
     WHEN 1 THEN 'acquired'

@@ -9,9 +9,7 @@
 WITH seen AS (
   SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
 )
-SELECT
-  stored.*,
-  seen.log_end_offset,
+SELECT stored.*, seen.log_end_offset,
   -- The start offset may be any, so a difference need not be a BIGINT.
   TRY_CAST(
     CAST(seen.log_end_offset AS DECIMAL(38, 0)) - stored.start_offset - stored.delivery_complete_count AS BIGINT
@@ -23,6 +21,5 @@ SELECT
   seen.seen_at
 FROM share_partitions AS stored
 LEFT JOIN seen
-  ON seen.topic = stored.topic
-  AND seen.partition = stored.partition
+  ON seen.topic = stored.topic AND seen.partition = stored.partition
   AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)

@@ -18,8 +18,7 @@ kgroups_group_ends AS (
   SELECT * FROM log_ends_as_of(ts)
 ),
 records AS (
-  SELECT
-    *,
+  SELECT *,
     from_json(
       value,
       '{"snapshotEpoch": "INTEGER", "stateEpoch": "INTEGER", "leaderEpoch": "INTEGER", "startOffset": "BIGINT",
@@ -32,10 +31,7 @@ records AS (
 states AS (
   SELECT
     max(CASE WHEN age = 1 THEN audit_id END) AS audit_id,
-    state_partition,
-    group_id,
-    topic_id,
-    partition,
+    state_partition, group_id, topic_id, partition,
     arg_max(v."startOffset", log_offset) FILTER (WHERE v."startOffset" <> -1) AS start_offset,
     nullif(max(CASE WHEN number = 1 THEN CASE record_type WHEN 0 THEN v."stateEpoch" ELSE 0 END END), -1)
       AS state_epoch,
@@ -61,9 +57,7 @@ ends AS (
 ),
 -- The last list of each group's coordinator (record type 15 of __consumer_offsets), of groups that exist.
 listings AS (
-  SELECT
-    newest.audit_id,
-    newest.group_id,
+  SELECT newest.audit_id, newest.group_id,
     from_json(
       newest.value,
       '{"initializingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR", "partitions": ["INTEGER"]}],
@@ -71,8 +65,7 @@ listings AS (
         "deletingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR"}]}'
     ) AS v
   FROM (
-    SELECT
-      listed.*,
+    SELECT listed.*,
       row_number() OVER (PARTITION BY listed.offsets_partition, listed.group_id ORDER BY listed.log_offset DESC)
         AS age
     FROM main.group_records AS listed
@@ -80,8 +73,7 @@ listings AS (
     WHERE listed.record_type = 15 AND (ends.end_offset IS NULL OR listed.log_offset < ends.end_offset)
   ) AS newest
   LEFT JOIN ends
-    ON ends.offsets_partition = newest.offsets_partition
-    AND ends.group_id = newest.group_id
+    ON ends.offsets_partition = newest.offsets_partition AND ends.group_id = newest.group_id
   WHERE
     newest.age = 1
     AND newest.value IS NOT NULL
@@ -141,9 +133,7 @@ SELECT
   ) AS known
 FROM states
 FULL JOIN listed_partitions AS listed
-  ON listed.group_id = states.group_id
-  AND listed.topic_id = states.topic_id
-  AND listed.partition = states.partition
+  ON listed.group_id = states.group_id AND listed.topic_id = states.topic_id AND listed.partition = states.partition
 LEFT JOIN deleting
   ON deleting.group_id = coalesce(states.group_id, listed.group_id)
   AND deleting.topic_id = coalesce(states.topic_id, listed.topic_id)

@@ -10,8 +10,7 @@ WITH kgroups_ends AS (
 -- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone. Without
 -- a group all entries of a log that began there, after the last offset read: they are gone from its first record on.
 gone AS (
-  SELECT
-    held.state_partition,
+  SELECT held.state_partition,
     held.reported[2] AS group_id,
     held.reported[3] AS topic_id,
     CAST(held.reported[4] AS INTEGER) AS partition,
@@ -30,25 +29,21 @@ gone AS (
   GROUP BY held.state_partition, held.reported[2], held.reported[3], held.reported[4]
 ),
 counted AS (
-  SELECT
-    records.*,
+  SELECT records.*,
     max(CASE WHEN records.record_type = 0 THEN records.log_offset END) OVER (
       PARTITION BY records.state_partition, records.group_id, records.topic_id, records.partition
     ) AS snapshot_offset
   FROM main.share_group_state_records AS records
   LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = records.state_partition
   LEFT JOIN gone
-    ON gone.state_partition = records.state_partition
-    AND gone.group_id = records.group_id
-    AND gone.topic_id = records.topic_id
-    AND gone.partition = records.partition
+    ON gone.state_partition = records.state_partition AND gone.group_id = records.group_id
+    AND gone.topic_id = records.topic_id AND gone.partition = records.partition
   LEFT JOIN gone AS all_gone ON all_gone.state_partition = records.state_partition AND all_gone.group_id IS NULL
   WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
     AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
     AND (all_gone.gone_before IS NULL OR records.log_offset >= all_gone.gone_before)
 )
-SELECT
-  *,
+SELECT *,
   CAST(
     row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset) AS INTEGER
   ) AS number

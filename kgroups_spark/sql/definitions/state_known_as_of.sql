@@ -7,8 +7,7 @@
 -- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
 SELECT kgroups_log AS log, kgroups_known AS known
 FROM (
-  SELECT
-    kgroups_log,
+  SELECT kgroups_log,
     CASE
       WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_reduced_to THEN 'reduced'
       WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'
@@ -17,12 +16,8 @@ FROM (
       ELSE 'complete'
     END AS kgroups_known
   FROM (
-    SELECT
-      log AS kgroups_log,
-      begins AS kgroups_begins,
-      reduced_to AS kgroups_reduced_to,
-      incomplete_to AS kgroups_incomplete_to,
-      ends AS kgroups_ends
+    SELECT log AS kgroups_log, begins AS kgroups_begins, reduced_to AS kgroups_reduced_to,
+      incomplete_to AS kgroups_incomplete_to, ends AS kgroups_ends
     FROM main.known_state_history
   ) AS kgroups_known_state_history
 ) AS kgroups_known_of_logs

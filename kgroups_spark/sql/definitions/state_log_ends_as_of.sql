@@ -10,10 +10,7 @@
 WITH kgroups_ends AS (
   SELECT kgroups_log, kgroups_partition, min(kgroups_log_offset) AS kgroups_end_offset
   FROM (
-    SELECT
-      '__share_group_state' AS kgroups_log,
-      state_partition AS kgroups_partition,
-      log_offset AS kgroups_log_offset,
+    SELECT '__share_group_state' AS kgroups_log, state_partition AS kgroups_partition, log_offset AS kgroups_log_offset,
       log_timestamp AS kgroups_log_timestamp
     FROM main.share_group_state_records
     UNION ALL
@@ -26,18 +23,14 @@ WITH kgroups_ends AS (
   GROUP BY kgroups_log, kgroups_partition
 ),
 kgroups_reduced AS (
-  SELECT
-    log AS kgroups_reduced_log,
-    offsets_partition AS kgroups_reduced_partition,
+  SELECT log AS kgroups_reduced_log, offsets_partition AS kgroups_reduced_partition,
     max(log_offset) AS kgroups_reduced_to
   FROM main.checkpoints
   WHERE reason = 'keep' AND log IS NOT NULL
   GROUP BY log, offsets_partition
 ),
 kgroups_known AS (
-  SELECT
-    kgroups_log,
-    kgroups_partition,
+  SELECT kgroups_log, kgroups_partition,
     CASE
       WHEN kgroups_end_offset < kgroups_reduced_to THEN CAST(error(
         'as of ' || CAST(ts AS VARCHAR) || ' is not known: the history of partition ' || kgroups_partition

@@ -16,22 +16,15 @@
 -- commits_per_hour: Offset commits for each hour of log time, transactional ones included, over the partition's last 24 hours (or fewer); null: no commit has a time
 
 WITH spans AS (
-  SELECT
-    read.offsets_partition,
-    read.log_start_offset,
-    totals.start_offset AS first_offset,
-    read.end_offset,
-    totals.read_from_start_by,
-    totals.records,
-    totals.bytes
+  SELECT read.offsets_partition, read.log_start_offset, totals.start_offset AS first_offset, read.end_offset,
+    totals.read_from_start_by, totals.records, totals.bytes
   FROM audit_partitions AS read
   JOIN log_totals AS totals ON totals.offsets_partition = read.offsets_partition
   WHERE read.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
 ),
 -- The newest record of each key of groups and members, types 2 to 23.
 group_keys AS (
-  SELECT
-    offsets_partition,
+  SELECT offsets_partition,
     max(log_offset) = max(CASE WHEN value_version IS NOT NULL THEN log_offset END) AS is_live
   FROM group_records
   GROUP BY offsets_partition, group_id, record_type, member_id, regular_expression
@@ -59,9 +52,7 @@ tombstones AS (
   GROUP BY reported.offsets_partition
 ),
 open_now AS (
-  SELECT
-    offsets_partition,
-    count(*) AS transactions,
+  SELECT offsets_partition, count(*) AS transactions,
     min(struct_pack(
       transaction_start_offset := transaction_start_offset, open_since := open_since, producer_id := producer_id
     )) AS oldest
@@ -69,34 +60,28 @@ open_now AS (
   GROUP BY offsets_partition
 ),
 hours AS (
-  SELECT
-    offsets_partition,
-    hour,
-    commits,
+  SELECT offsets_partition, hour, commits,
     min(hour) OVER (PARTITION BY offsets_partition) AS first_hour,
     max(hour) OVER (PARTITION BY offsets_partition) AS last_hour
   FROM group_traffic
   WHERE commits > 0 AND (hour > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
 ),
 rates AS (
-  SELECT
-    offsets_partition,
+  SELECT offsets_partition,
     sum(commits) / least(24, 1 + (epoch(max(last_hour)) - epoch(min(first_hour))) / 3600)
       AS commits_per_hour
   FROM hours
   WHERE hour > last_hour - INTERVAL 24 HOURS
   GROUP BY offsets_partition
 )
-SELECT
-  spans.*,
+SELECT spans.*,
   spans.end_offset - coalesce(spans.log_start_offset, spans.first_offset) AS span,
   coalesce(live.records, 0) AS live_records,
   greatest(spans.records - coalesce(live.records, 0), 0) AS garbage_records,
   coalesce(tombstones.tombstones, 0) AS tombstones,
   coalesce(open_now.transactions, 0) AS open_transactions,
   open_now.oldest.transaction_start_offset AS oldest_open_transaction_offset,
-  open_now.oldest.open_since AS oldest_open_since,
-  open_now.oldest.producer_id AS oldest_open_producer_id,
+  open_now.oldest.open_since AS oldest_open_since, open_now.oldest.producer_id AS oldest_open_producer_id,
   rates.commits_per_hour
 FROM spans
 LEFT JOIN live ON live.offsets_partition = spans.offsets_partition

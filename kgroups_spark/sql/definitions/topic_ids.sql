@@ -37,11 +37,7 @@ deletions AS (
   GROUP BY topic
 ),
 ids AS (
-  SELECT
-    topics.topic,
-    topics.topic_id,
-    topics.seen_log_timestamp AS valid_from,
-    topics.source,
+  SELECT topics.topic, topics.topic_id, topics.seen_log_timestamp AS valid_from, topics.source,
     in_cluster.seen_in_cluster_at,
     coalesce(committed.committed_offset_count, 0) AS committed_offset_count,
     row_number() OVER (

@@ -10,8 +10,7 @@ WITH producers AS (
   UNION
   SELECT producer_id, unnest(group_ids) FROM open_transactions
 )
-SELECT
-  group_id,
+SELECT group_id,
   CAST(max(timeout_ms) AS BIGINT) AS longest_timeout_ms,
   min_by(ids.transactional_id, {'shorter': -timeout_ms, 'name': ids.transactional_id}) AS transactional_id,
   count(DISTINCT ids.transactional_id) AS transactional_ids

@@ -13,8 +13,7 @@ kgroups_known AS (
 ),
 -- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone.
 gone AS (
-  SELECT
-    held.state_partition,
+  SELECT held.state_partition,
     held.reported[2] AS transactional_id,
     max(CAST(held.reported[1] AS BIGINT)) AS gone_before
   FROM (
@@ -29,11 +28,7 @@ gone AS (
   GROUP BY held.state_partition, held.reported[2]
 ),
 decoded AS (
-  SELECT
-    records.audit_id,
-    records.state_partition,
-    records.transactional_id,
-    records.log_offset,
+  SELECT records.audit_id, records.state_partition, records.transactional_id, records.log_offset,
     records.value IS NULL AS is_removed,
     from_json(
       records.value,
@@ -52,8 +47,7 @@ decoded AS (
 ),
 -- A value at which a load fails changes nothing.
 numbered AS (
-  SELECT
-    *,
+  SELECT *,
     row_number() OVER (PARTITION BY state_partition, transactional_id ORDER BY log_offset DESC) AS age
   FROM decoded
   WHERE is_removed
@@ -69,8 +63,7 @@ settings AS (
   FROM main.cluster_facts
   WHERE name = 'transactional.id.expiration.ms' AND audit_id = (SELECT max(audit_id) FROM main.cluster_facts)
 )
-SELECT
-  *,
+SELECT *,
   nullif(v."producerId", -1) AS producer_id,
   nullif(v."producerEpoch", -1) AS producer_epoch,
   nullif(v."previousProducerId", -1) AS previous_producer_id,

@@ -14,16 +14,8 @@
 -- transactional_id: transactional.id of the producer; null: __transaction_state was not read, or does not have it
 
 WITH ended AS (
-  SELECT
-    offsets_partition,
-    producer_id,
-    producer_epoch,
-    transaction_start_offset,
-    log_timestamp AS ended_timestamp,
-    outcome,
-    log_offset AS marker_offset,
-    group_ids,
-    offset_count
+  SELECT offsets_partition, producer_id, producer_epoch, transaction_start_offset, log_timestamp AS ended_timestamp,
+    outcome, log_offset AS marker_offset, group_ids, offset_count
   FROM transaction_markers
   -- A marker without a record before it, repeated or left over from compaction, ends nothing.
   WHERE transaction_start_offset IS NOT NULL
@@ -37,35 +29,15 @@ records AS (
   SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
   WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
-SELECT
-  ended.offsets_partition,
-  ended.producer_id,
-  ended.producer_epoch,
-  ended.transaction_start_offset,
-  records.log_timestamp AS started_timestamp,
-  ended.ended_timestamp,
+SELECT ended.offsets_partition, ended.producer_id, ended.producer_epoch, ended.transaction_start_offset,
+  records.log_timestamp AS started_timestamp, ended.ended_timestamp,
   epoch_ms(ended.ended_timestamp) - epoch_ms(records.log_timestamp) AS duration_ms,
-  ended.outcome,
-  ended.marker_offset,
-  ended.group_ids,
-  ended.offset_count,
-  names.transactional_id
+  ended.outcome, ended.marker_offset, ended.group_ids, ended.offset_count, names.transactional_id
 FROM ended
 LEFT JOIN records
   ON records.offsets_partition = ended.offsets_partition AND records.log_offset = ended.transaction_start_offset
 LEFT JOIN transactional_producers AS names ON names.producer_id = ended.producer_id
 UNION ALL
-SELECT
-  offsets_partition,
-  producer_id,
-  producer_epoch,
-  transaction_start_offset,
-  open_since,
-  NULL,
-  NULL,
-  NULL,
-  NULL,
-  group_ids,
-  offset_count,
-  transactional_id
+SELECT offsets_partition, producer_id, producer_epoch, transaction_start_offset, open_since, NULL, NULL, NULL, NULL,
+  group_ids, offset_count, transactional_id
 FROM open_transactions

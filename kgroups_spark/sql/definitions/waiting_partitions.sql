@@ -42,8 +42,7 @@ wanted AS (
 ),
 -- History of these members alone.
 versions AS (
-  SELECT
-    *,
+  SELECT *,
     -- The rebalance timer begins with each record that changes what the member has to release.
     lag({'state': member_state, 'epoch': member_epoch, 'pending': pending_revocation_partitions}) OVER its
       IS DISTINCT FROM {'state': member_state, 'epoch': member_epoch, 'pending': pending_revocation_partitions} AS is_told
@@ -70,8 +69,7 @@ targets AS (
 wanting AS (
   SELECT offsets_partition, group_id, member_id, topic_id, partition, min_by({'at': log_timestamp}, log_offset).at AS since
   FROM (
-    SELECT
-      *,
+    SELECT *,
       max(CASE WHEN NOT is_wanted THEN log_offset END) OVER (
         PARTITION BY offsets_partition, group_id, member_id, topic_id, partition
       ) AS last_without
