@@ -95,7 +95,7 @@ class Snapshot(NamedTuple):
         return None if found is None else int(found["version"])
 
     def unknown(self, *, writes: bool = False) -> str | None:
-        """A sentence's end on features that readers, or writers, would have to know; None: there are none."""
+        """What readers, or writers, would have to know of the table, as the end of a sentence; None: nothing."""
         reads = self.protocol.get("minReaderVersion", 1) <= 1
         if reads and not (writes and self.protocol.get("minWriterVersion", 2) > 2):
             return None
@@ -155,7 +155,7 @@ class Store(ABC):
 
     @abstractmethod
     def identity(self, file: str, listed: Mapping[str, Any]) -> Any:
-        """Numbers that another file of that name, or another content, does not have. Raises FileNotFoundError."""
+        """What another file of that name, or another content, does not have. Raises FileNotFoundError."""
 
     @abstractmethod
     def read(self, file: str) -> bytes:
