@@ -25,7 +25,7 @@ WITH_SPARK = {
     ".": "api errors",
     "audit": "files_query",
     "cli": "session",
-    "lake": "as_of_audit by_spark failures hadoop lake replaced",
+    "lake": "as_of_audit by_spark failures kernel lake replaced",
     "spark": "data_sources runner session",
     "sql": "by_spark",
     "tables": "schemas spark_types",

@@ -18,7 +18,6 @@ from kgroups_spark.audit.plan import read_on
 from kgroups_spark.audit.result import AuditResult
 from kgroups_spark.audit.work import AuditWork, Moment, read_again
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.offsets.effects import Mixed
 from kgroups_spark.replay.history_rows import COLUMNS
 from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
 from kgroups_spark.replay.shard_states import Stored
@@ -49,8 +48,7 @@ def audit_night(work: AuditWork) -> AuditResult:
         _commit(work, sink, progress)
     rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
     quarantined = newly_quarantined(progress) + Counter(load_would_fail=replayed.rows["quarantine"])
-    mixed = [(number, Mixed(*each)) for of_shard in replayed.facts for number, *each in of_shard]
-    return AuditResult(moment, progress, rows_added, quarantined, mixed=mixed)
+    return AuditResult(moment, progress, rows_added, quarantined)
 
 
 def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> list[RangeProgress]:

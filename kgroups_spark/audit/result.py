@@ -21,7 +21,7 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
 from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finders import FINDINGS, has_looked, look
-from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, MixedOfShard, Row, TimesOff, TransactionState
+from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE, finished_backwards
@@ -159,7 +159,6 @@ class AuditResult:
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     states: StateLogsResult = field(default_factory=StateLogsResult)
-    mixed: Sequence[MixedOfShard] = ()
 
 
 @dataclass(frozen=True)
@@ -425,7 +424,7 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     columns = facts.columns
     found, failure = attempt(
         "looking for findings",
-        lambda: look(replace(evidence_of(work, facts, result.progress), mixed_commits=result.mixed)),
+        lambda: look(evidence_of(work, facts, result.progress)),
     )
     if found is None:
         columns["notes"] += (failure,)

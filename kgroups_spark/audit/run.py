@@ -65,7 +65,7 @@ def run_audit(spark: Engine, options: AuditOptions) -> AuditSummary:
     """Brings the lake up to date with the log. Raises KgroupsError; then none of its rows count, and the next audit
     deletes them."""
     if not isinstance(spark, Local):
-        from kgroups_spark.lake.hadoop import use_hadoops_storage
+        from kgroups_spark.lake.kernel import use_hadoops_storage
 
         use_hadoops_storage(spark)
     with open_source(options) as source:

@@ -205,7 +205,7 @@ def _ms(until: datetime, since: datetime) -> int:
 # A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
 # `$retention_ms`, the partitions of `__transaction_state` that were read and the time up to which its log is known
 # (`$state_partitions`, `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is
-# known, its start), the tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not
+# known, its start), the tables `large_records`, `times_off`, `hidden` of what it read or could not
 # read, `before` (the findings of the last audit), and those of MADE. Views know `$audit_id` only.
 
 
@@ -228,7 +228,6 @@ def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
         "read": _table(READ, read),
         "large_records": _table(LARGE_RECORDS, evidence.large_records),
         "times_off": _table(TIMES_OFF, evidence.times_off),
-        "mixed_commits": _table(MIXED_COMMITS, [(number, *mixed) for number, mixed in evidence.mixed_commits]),
         "hidden": _table(HIDDEN, evidence.hidden),
         "before": pa.Table.from_pylist(evidence.before, arrow_schema("findings")),
     }
@@ -253,10 +252,6 @@ TIMES_OFF = (
     "commits:long"
 )
 HIDDEN = "offsets_partition:int offsets:long log_ms:long"
-MIXED_COMMITS = (
-    "offsets_partition:int group_id topic partition:int transactional_commits:long plain_commits:long partitions:long "
-    "log_offset:long"
-)
 
 
 MOVES = ["offset_rewound", "offset_skipped", "offset_restarted"]
@@ -304,6 +299,19 @@ def _moved(evidence: Evidence) -> pa.Table | pa.dataset.Dataset:
     return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist() or [""]))
 
 
+def _both_ways(evidence: Evidence) -> pa.Table:
+    """The commits of this audit of groups that committed in transactions and outside of them: mostly none. DuckDB would
+    read all commits of the night."""
+    ours, commits = Condition("audit_id", "==", evidence.audit_id), ["transactional_commits", "commits"]
+    traffic = evidence.tables.rows("group_traffic", ["group_id", *commits], ours)
+    groups = traffic.group_by("group_id").aggregate([(name, "sum") for name in commits])
+    transactional, every = (pc.field(f"{name}_sum") for name in commits)
+    found = groups.filter((transactional > 0) & (transactional < every))["group_id"].to_pylist()
+    columns = ["offsets_partition", "group_id", "topic", "partition", "log_offset", "is_transactional"]
+    values = Condition("committed_offset", "is not null")
+    return evidence.tables.rows("offset_commits", columns, ours, values, Condition("group_id", "in", found or [""]))
+
+
 def _throwaway_groups(evidence: Evidence) -> pa.Table:
     """The name of each group that was most likely made for one run, with the pattern of these names."""
     groups = evidence.tables.rows("groups", ["group_id", "member_count"])
@@ -343,6 +351,7 @@ def _ends_before(evidence: Evidence) -> pa.Table:
 
 
 MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
+    "both_ways": _both_ways,
     "moved": _moved,
     "throwaway_groups": _throwaway_groups,
     "away_members": _away_members,

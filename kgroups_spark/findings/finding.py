@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.offsets.effects import Mixed
 from kgroups_spark.package_data import names_in_package, package_text
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.words import first_of, format_utc, to_datetime
@@ -131,7 +130,6 @@ TIME_OFF_MS = 600_000
 
 
 Row = dict[str, Any]
-MixedOfShard = tuple[int, Mixed]  # offsets_partition
 
 
 class Tables(Protocol):
@@ -197,7 +195,6 @@ class Evidence:
     log_starts: Mapping[int, int] = field(default_factory=dict)
     before: Sequence[Row] = ()
     transaction_state: TransactionState = field(default_factory=TransactionState)
-    mixed_commits: Sequence[MixedOfShard] = ()
     hidden: Sequence[tuple[int, int, int]] = ()
 
     def before_until(self, duration_ms: int) -> datetime:

@@ -1,9 +1,9 @@
 """Where the tables are stored: commits, claims and fencing, the ledger, replaced rows. No state machine.
 
 lake.py             all tables in one folder or schema: created, opened, read; fenced changes of rows of others
-store.py            the logs of Delta tables: reading, commits, checkpoints
-hadoop.py           their files through Hadoop, and its settings; files that Spark carries to tasks
-local.py            their files in a folder of this machine; the engine without Spark
+store.py            the interface to the logs of Delta tables
+kernel.py           the same through Delta Kernel; Hadoop's settings; files that Spark carries to tasks
+local.py            the same by Python, for a folder of this machine: the engine without Spark
 by_spark.py         tables in a schema of a catalog; frames with rows of files
 failures.py         a failure of storage, Spark or a task as one line
 writer.py           a Delta commit of parts; saved states of an audit; whether tasks reach the lake

@@ -1,6 +1,6 @@
 """A lake's tables by Spark: in a schema of a catalog (`schema`, or `catalog.schema`), and frames with rows of files.
 
-Rows are read and written by the tables' names. Their logs are read at the tables' locations in the catalog,
+Rows are read and written by the tables' names. Delta Kernel reads their logs at the tables' locations in the catalog,
 as for a path lake: the last transaction, the files, the newest claim. A Hive metastore, Glue, and Unity Catalog's
 external tables allow that. The log in storage of a table with the feature `catalogManaged` is incomplete: such tables
 are refused.

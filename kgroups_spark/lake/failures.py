@@ -79,6 +79,11 @@ def reason_of(error: BaseException) -> str:
         while cause.getCause() is not None:
             cause = cause.getCause()
         message, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
+        if kind == "TableNotFoundException":  # the folder is there, the log is not
+            return (
+                f"{message.rstrip('.')}: restore its _delta_log; or remove the folder, and kgroups audit makes the "
+                "table again if the other tables have its rows"
+            )
         if message in BROKEN_CONNECTIONS:
             return f"the connection to a Python worker or to storage broke ({message}, {kind})"
         return _reported_by_task(message) or " ".join(f"{message} ({kind})".split())

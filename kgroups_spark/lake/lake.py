@@ -24,7 +24,7 @@ import pyarrow.fs
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, UPKEEP_APP_ID, since_last_finished
-from kgroups_spark.lake.local import Local, LocalStore, require_local
+from kgroups_spark.lake.local import Local, require_local
 from kgroups_spark.lake.parts import Part, PartWriter, dataset_of
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
@@ -108,10 +108,10 @@ class Lake:
             require_local(location)
             self.store, self.runner = spark.store, spark.runner
         else:
-            from kgroups_spark.lake.hadoop import Hadoop
+            from kgroups_spark.lake.kernel import Kernel
             from kgroups_spark.spark.runner import SparkRunner
 
-            self.store, self.runner = Hadoop(spark), SparkRunner(spark)
+            self.store, self.runner = Kernel(spark), SparkRunner(spark)
         with reported_in_one_line(f"lake {location}"):
             if is_path(location):
                 self.place = Folder(spark, self.store, location)
@@ -120,8 +120,6 @@ class Lake:
 
                 assert not isinstance(spark, Local)
                 self.place = CatalogSchema(spark, self.store, location)
-        if self.place.uri.startswith("file:") and not isinstance(spark, Local):
-            self.store = self.place.store = LocalStore()
         self.uri = self.place.uri
         # Finished audits in files of the ledger that were opened; a file never changes.
         self._finished_in: dict[str, list[int]] = {}
@@ -197,7 +195,7 @@ class Lake:
         """All rows as `read`, with the same nullability, for a table of few files.
 
         Delta's own reader first computes a table's state with Spark jobs, which costs more than reading the current
-        tables; their logs list the files. Delta still reads tables with deletion vectors or column mapping, because
+        tables; Kernel lists their files. Delta still reads tables with deletion vectors or column mapping, because
         their files alone are not the rows, and tables of a catalog, because it decides who may read them.
         """
         from kgroups_spark.lake.by_spark import rows_of_files
@@ -303,7 +301,7 @@ class Lake:
 
     def carry(self) -> None:
         """Lets Hadoop and Spark carry files to and from tasks, which do not reach them by pyarrow."""
-        from kgroups_spark.lake.hadoop import CarryingRunner
+        from kgroups_spark.lake.kernel import CarryingRunner
 
         self.stand_in = stand_in_for(self.uri)
         self.runner = CarryingRunner(self.spark, self.stand_in, self.store)

@@ -1,39 +1,21 @@
-"""The logs of a lake's Delta tables, and their folders.
+"""The store of a lake: an interface to the logs of its Delta tables.
 
-A table's log is a folder of numbered files, each with the actions of one commit as lines of JSON. A commit is made by
-creating the file of the next number, which only one of two processes can do. Now and then a checkpoint, a Parquet file,
-has all actions that still count, so that readers need no earlier file (Delta's PROTOCOL.md; tables have version 1 of
-readers and 2 of writers). A store gives and takes whole files: local.py of this machine, hadoop.py of all that Hadoop
-reaches, the tests in memory. `tests/protocol/test_stores.py` compares all answers and refusals with Delta Kernel's.
-
-The files added here are plain Parquet. `refusal` names properties of a table that forbid that: with column mapping, for
-example, such a commit succeeds, and reads fail afterwards.
+kernel.py implements it with Delta Kernel, for tables at a path or at a catalog's location; local.py by Python, for
+folders of this machine; the tests in memory. `tests/protocol/test_stores.py` checks that all of them give the same
+answers and refusals.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.last_finished import version_gone
 from kgroups_spark.lake.parts import Part
-from kgroups_spark.words import DAY_MS
-
-Action = dict[str, Any]
 
 
 class AlreadyWritten(Exception):
@@ -51,6 +33,8 @@ class TableFile:
     path: str
     stats: dict[str, Any]
     size: int
+    # Kernel's AddFile, needed to remove the file.
+    add_action: Any = None
 
     def bound(self, which: str, column: str) -> Any:
         """The least (`minValues`) or greatest (`maxValues`) value of the column in the file; None: unknown."""
@@ -65,227 +49,49 @@ def total_rows(files: Iterable[TableFile]) -> int:
 Removal = Callable[[TableFile], bool]
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """A file of a log: the commit or a part of the checkpoint of a version."""
-
-    version: int
-    actions: Sequence[Action]
-
-
-class Snapshot(NamedTuple):
-    """All that counts at a version. `adds` and `removes` are by path; `transactions`: by application id."""
-
-    version: int
-    adds: dict[str, Action]
-    removes: dict[str, Action]
-    transactions: dict[str, Action]
-    metadata: Action
-    protocol: Action
-
-    @property
-    def properties(self) -> dict[str, str]:
-        return dict(self.metadata.get("configuration") or {})
-
-    def files(self) -> list[TableFile]:
-        return [_file(path, add["size"], add.get("stats") or "{}") for path, add in self.adds.items()]
-
-    def last_transaction(self, app_id: str) -> int | None:
-        found = self.transactions.get(app_id)
-        return None if found is None else int(found["version"])
-
-    def unknown(self, *, writes: bool = False) -> str | None:
-        """A sentence's end on features that readers, or writers, would have to know; None: there are none."""
-        reads = self.protocol.get("minReaderVersion", 1) <= 1
-        if reads and not (writes and self.protocol.get("minWriterVersion", 2) > 2):
-            return None
-        return f"has features of Delta that are not known here ({self.protocol})"
-
-    def kept(self) -> Iterator[Action]:
-        """The actions of a checkpoint. A removed file is named as long as VACUUM must not delete it: for a week, unless
-        the table says otherwise."""
-        yield {"protocol": self.protocol}
-        yield {"metaData": self.metadata}
-        yield from ({"txn": each} for each in self.transactions.values())
-        since = -1 if "delta.deletedFileRetentionDuration" in self.properties else _now_ms() - 7 * DAY_MS
-        for remove in self.removes.values():
-            if (remove.get("deletionTimestamp") or 0) > since:
-                yield {"remove": remove | {"dataChange": False}}
-        yield from ({"add": each | {"dataChange": False}} for each in self.adds.values())
-
-
-class Store(ABC):
-    """The logs of all tables of a lake, and their folders."""
-
-    def table(self, path: str) -> TableLog:
-        """The log of the table at the path, whether the table exists or not."""
-        return TableLog(self, path)
-
-    @abstractmethod
-    def qualified(self, location: str) -> str:
-        """The location with its scheme; without one it is on Hadoop's default file system."""
-
-    @abstractmethod
-    def delete(self, file_or_folder: str) -> None:
-        """Deletes a file, or a folder with its content; does nothing if it does not exist."""
-
-    @abstractmethod
-    def names_in(self, folder: str) -> list[str]:
-        """The names of the folder's entries; empty if there is no such folder."""
-
-    @abstractmethod
-    def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        """Size in bytes and time of the last change (epoch ms) of each file in the folder, by name."""
-
-    @abstractmethod
-    def size_of(self, file: str) -> int | None:
-        """Bytes of a file; None: there is none."""
-
-    @abstractmethod
-    def fetch(self, uri: str, path: str) -> None:
-        """Copies a file to a local path."""
-
-    @abstractmethod
-    def put(self, path: str, uri: str) -> None:
-        """Copies a local file into the store."""
-
-    @abstractmethod
-    def listed(self, log: str) -> Mapping[str, Any]:
-        """The files in the folder of a log, by name; empty if there is none."""
-
-    @abstractmethod
-    def identity(self, file: str, listed: Mapping[str, Any]) -> Any:
-        """Numbers that another file of that name, or another content, does not have. Raises FileNotFoundError."""
-
-    @abstractmethod
-    def read(self, file: str) -> bytes:
-        """Raises FileNotFoundError."""
-
-    @abstractmethod
-    def create(self, file: str, text: str) -> bool:
-        """Creates the file with all of the text, or with none of it; False: it exists."""
-
-    @abstractmethod
-    def replace(self, file: str, content: bytes) -> None:
-        """Writes the file, or replaces it, as a whole."""
-
-    def entries(self, path: str, version: int | None = None) -> tuple[Entry, ...]:
-        """The files of a table's log from which a version (None: the newest) follows: the newest checkpoint, and the
-        commits after it; empty if there is no table. Raises FileNotFoundError if one of them is gone."""
-        log = f"{path}/_delta_log"
-        listed = self.listed(log)
-        checkpoints = whole_checkpoints(listed)
-        commits = (int(name[:20]) for name in listed if re.fullmatch(r"\d{20}\.json", name))
-        last = max([*commits, *checkpoints], default=-1) if version is None else version
-        start = max((each for each in checkpoints if each <= last), default=-1)
-        names = (*checkpoints.get(start, ()), *(f"{number:020d}.json" for number in range(start + 1, last + 1)))
-        files = (f"{log}/{name}" for name in names)
-        return tuple(_entry(self.read, file, self.identity(file, listed)) for file in files)
-
-    def text(self, path: str, version: int) -> str:
-        """The text of a commit. Raises FileNotFoundError."""
-        return self.read(entry_name(path, version)).decode()
-
-    def write(self, path: str, version: int, text: str) -> bool:
-        """Writes the commit; False: the version exists."""
-        return self.create(entry_name(path, version), text)
-
-    def write_checkpoint(self, path: str, snapshot: Snapshot) -> None:
-        rows, content = list(snapshot.kept()), io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows, CHECKPOINT), content)
-        self.replace(f"{path}/_delta_log/{snapshot.version:020d}.checkpoint.parquet", content.getvalue())
-        newest = {"version": snapshot.version, "size": len(rows)}
-        self.replace(f"{path}/_delta_log/_last_checkpoint", json.dumps(newest).encode())
-
-
-def entry_name(path: str, version: int) -> str:
-    return f"{path}/_delta_log/{version:020d}.json"
-
-
-class TableLog:
+class TableLog(Protocol):
     """The log of one table; `path` is absolute and qualified, as Hadoop spells it (`file:/lake/groups`)."""
 
-    def __init__(self, store: Store, path: str) -> None:
-        self._store, self.path = store, path
+    path: str
 
-    def _snapshot(self, version: int | None = None) -> Snapshot:
-        """Raises FileNotFoundError if there is no such table, or its log no longer has that version."""
-        entries = self._store.entries(self.path, version)
-        if not entries:
-            raise FileNotFoundError(
-                f"{self.path} has no log: restore its _delta_log; or remove the folder, and kgroups audit makes the "
-                "table again if the other tables have its rows"
-            )
-        return _folded(entries)
-
-    def exists(self) -> bool:
-        return bool(self._store.entries(self.path))
+    def exists(self) -> bool: ...
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
         """Writes version 0 with the schema, as Spark's CREATE TABLE does; nothing if another process just did."""
-        if not self.exists():
-            self._write(None, [PROTOCOL, metadata(schema_json, comment, properties)], "kgroups-spark", "CREATE TABLE")
 
     def version(self) -> int:
         """The newest version."""
-        return self._snapshot().version
 
     def entry(self, version: int) -> str | None:
         """The log's entry of that version, as text; None: there is none."""
-        with suppress(FileNotFoundError):
-            return self._store.text(self.path, version)
-        return None
 
-    def properties(self) -> dict[str, str]:
-        return self._snapshot().properties
+    def properties(self) -> dict[str, str]: ...
 
     def schema_json(self) -> str:
         """The table's schema, as Delta's log has it."""
-        return str(self._snapshot().metadata["schemaString"])
 
     def features(self) -> set[str]:
         """The features that the table's protocol names for readers."""
-        return set(self._snapshot().protocol.get("readerFeatures") or ())
 
     def refusal(self) -> str | None:
         """The reason why the table cannot take a plain Parquet file, as the end of a sentence; None: it can."""
-        snapshot = self._snapshot()
-        return refusal(snapshot.properties, str(snapshot.metadata["schemaString"])) or snapshot.unknown(writes=True)
 
     def files(self, version: int | None = None) -> list[TableFile]:
         """The data files of a version (default: the newest)."""
-        snapshot = self._snapshot(version)
-        if unknown := snapshot.unknown():
-            raise KgroupsError(f"{self.path} {unknown}")
-        return snapshot.files()
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
         """A text for each part that the driver does not see, or sees with another size."""
-        sizes = ((part, self._store.size_of(f"{self.path}/{part.path}")) for part in parts)
-        return [f"{self.path}/{part.path}: {size} bytes, not {part.size}" for part, size in sizes if size != part.size]
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
-        return self._snapshot().last_transaction(app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
         """The table's newest version without a commit of the application after that transaction. Raises KgroupsError if
         the log no longer has it."""
-        snapshot = self._snapshot()
-        while (snapshot.last_transaction(app_id) or 0) > transaction:
-            try:
-                snapshot = self._snapshot(snapshot.version - 1)
-            except FileNotFoundError as error:
-                raise version_gone(self.path, transaction) from error
-        return snapshot.version
 
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
         """Commits this transaction version of each application, unless it has that one or a later one; all in one
         commit, or in none if there is nothing to do. Raises ChangedMeanwhile if another process has just committed."""
-        snapshot = self._snapshot()
-        older = {app: to for app, to in transactions.items() if (snapshot.last_transaction(app) or 0) < to}
-        if older and not self._write(snapshot, [_transaction(*each) for each in older.items()], by):
-            raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.version}")
 
     def commit(
         self,
@@ -304,127 +110,31 @@ class TableLog:
         nothing. Raises AlreadyWritten if the application has committed this transaction version or a later one,
         ChangedMeanwhile if files had to be removed and another process committed meanwhile.
         """
-        snapshot = self._snapshot()
-        if unknown := snapshot.unknown(writes=True):
-            raise KgroupsError(f"{self.path} {unknown}")
-        _refuse_repeated(snapshot, transaction)
-        actions = [] if transaction is None else [_transaction(*transaction)]
-        actions += [_add(part, changes_rows) for part in parts]
-        if remove is not None:
-            gone = [file for file in snapshot.files() if remove(file)]
-            if removes not in (None, len(gone)):
-                raise ChangedMeanwhile(f"{len(gone)} of {removes} files to be replaced still exist")
-            actions += [_remove(file, changes_rows) for file in gone]
-        while not self._write(snapshot, actions, by):
-            if remove is not None:
-                raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.version}")
-            snapshot = self._snapshot()
-            _refuse_repeated(snapshot, transaction)
-        return snapshot.version + 1
-
-    def _write(self, after: Snapshot | None, actions: Sequence[Action], by: str, operation: str = "WRITE") -> bool:
-        """Writes the version after that one (None: the first), and a checkpoint if it is its turn; False: another
-        commit has that version."""
-        version = 0 if after is None else after.version + 1
-        about = {"engineInfo": by, "operation": operation, "operationParameters": {}, "txnId": str(uuid.uuid4())}
-        lines = [{"commitInfo": {"timestamp": _now_ms(), **about}}, *actions]
-        if not self._store.write(self.path, version, "".join(f"{json.dumps(each)}\n" for each in lines)):
-            return False
-        if after is not None and version % int(after.properties.get("delta.checkpointInterval", 10)) == 0:
-            # A checkpoint only saves time: without it the commit still counts.
-            with suppress(Exception):
-                self._store.write_checkpoint(self.path, self._snapshot(version))
-        return True
 
 
-@lru_cache(maxsize=256)
-def _folded(entries: tuple[Entry, ...]) -> Snapshot:
-    found = Snapshot(entries[-1].version, {}, {}, {}, {}, {})
-    for action in (action for entry in entries for action in entry.actions):
-        if add := action.get("add"):
-            found.adds[add["path"]] = add
-            found.removes.pop(add["path"], None)
-        elif remove := action.get("remove"):
-            found.adds.pop(remove["path"], None)
-            found.removes[remove["path"]] = remove
-        elif transaction := action.get("txn"):
-            found.transactions[transaction["appId"]] = transaction
-        elif about := action.get("metaData"):
-            found = found._replace(metadata=about)
-        elif protocol := action.get("protocol"):
-            found = found._replace(protocol=protocol)
-    return found
+class Store(Protocol):
+    """The logs of all tables of a lake, and their folders."""
 
+    def table(self, path: str) -> TableLog:
+        """The log of the table at the path, whether the table exists or not."""
 
-def _refuse_repeated(snapshot: Snapshot, transaction: tuple[str, int] | None) -> None:
-    newest = None if transaction is None else snapshot.last_transaction(transaction[0])
-    if transaction is not None and newest is not None and newest >= transaction[1]:
-        raise AlreadyWritten(f"its newest is {newest}")
+    def qualified(self, location: str) -> str:
+        """The location with its scheme; without one it is on Hadoop's default file system."""
 
+    def delete(self, file_or_folder: str) -> None:
+        """Deletes a file, or a folder with its content; does nothing if it does not exist."""
 
-@lru_cache(maxsize=16384)
-def _entry(read: Callable[[str], bytes], file: str, identity: Any) -> Entry:
-    content, version = read(file), int(file.rpartition("/")[2][:20])
-    if file.endswith(".json"):
-        return Entry(version, actions_in(content.decode(), file))
-    checkpoint = pq.ParquetFile(pa.BufferReader(content))
-    columns = [name for name in checkpoint.schema_arrow.names if name in CHECKPOINT.names]
-    return Entry(version, checkpoint.read(columns).to_pylist(maps_as_pydicts="strict"))
+    def names_in(self, folder: str) -> list[str]:
+        """The names of the folder's entries; empty if there is no such folder."""
 
+    def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
+        """Size in bytes and time of the last change (epoch ms) of each file in the folder, by name."""
 
-def actions_in(text: str, of: str) -> list[Action]:
-    """The actions of a commit. Raises KgroupsError for a text that is none."""
-    try:
-        return list(map(json.loads, text.splitlines()))
-    except ValueError as error:
-        raise KgroupsError(f"{of} is damaged ({error}): restore it") from error
+    def fetch(self, uri: str, path: str) -> None:
+        """Copies a file to a local path."""
 
-
-@lru_cache(maxsize=16384)
-def _file(path: str, size: int, stats: str) -> TableFile:
-    return TableFile(path, json.loads(stats), size)
-
-
-def _add(part: Part, changes_rows: bool) -> Action:
-    about = {"path": quote(part.path), "partitionValues": {}, "size": part.size, "modificationTime": _now_ms()}
-    return {"add": {**about, "dataChange": changes_rows, "stats": part.stats_json}}
-
-
-def _remove(file: TableFile, changes_rows: bool) -> Action:
-    about = {"path": file.path, "deletionTimestamp": _now_ms(), "dataChange": changes_rows}
-    return {"remove": {**about, "extendedFileMetadata": True, "partitionValues": {}, "size": file.size}}
-
-
-def _transaction(app_id: str, version: int) -> Action:
-    return {"txn": {"appId": app_id, "version": version, "lastUpdated": _now_ms()}}
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-# The columns of a checkpoint: `name:type`, or `name` of a text.
-_TYPES = {"long": pa.int64(), "int": pa.int32(), "bool": pa.bool_(), "list": pa.list_(pa.string())}
-_TYPES["texts"] = pa.map_(pa.string(), pa.string())
-
-
-def _struct(columns: str) -> pa.DataType:
-    pairs = (word.partition(":") for word in columns.split())
-    return pa.struct([pa.field(name, _TYPES.get(kind, pa.string())) for name, _, kind in pairs])
-
-
-_TYPES["format"] = _struct("provider options:texts")
-_METADATA = "id name description format:format schemaString partitionColumns:list configuration:texts createdTime:long"
-_FILE = "dataChange:bool partitionValues:texts path size:long"
-CHECKPOINT = pa.schema(
-    {
-        "txn": _struct("appId version:long lastUpdated:long"),
-        "add": _struct(f"{_FILE} modificationTime:long stats"),
-        "remove": _struct(f"{_FILE} deletionTimestamp:long extendedFileMetadata:bool"),
-        "metaData": _struct(_METADATA),
-        "protocol": _struct("minReaderVersion:int minWriterVersion:int"),
-    }
-)
+    def put(self, path: str, uri: str) -> None:
+        """Copies a local file into the store."""
 
 
 # The contents of a log, by whatever engine.

@@ -41,13 +41,11 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.offsets.effects import (
     MOVES,
     Fold,
-    Mixed,
     Quiet,
     climbs,
     effects_of,
     in_order,
     last_transactions,
-    mixed_commits,
     move_events,
     moves,
     pending_values,
@@ -113,7 +111,6 @@ class ReplayedOffsets:
                   group has its first offset, or no longer has any (TURNS), in log order. Each range of a group has
                   its own; the replay of groups ignores those that change nothing
     holdings      since when groups have committed and pending offsets (HOLDINGS), by group and log offset
-    mixed         groups that this history commits both in transactions and outside of them
     folded        the outcome of each commit if all slots were one range; None: there were several ranges
     """
 
@@ -126,7 +123,6 @@ class ReplayedOffsets:
     transactions: Transactions
     turns: pa.Table
     holdings: pa.Table
-    mixed: Sequence[Mixed] = ()
     folded: Fold | None = None
 
 
@@ -177,7 +173,6 @@ class _Replay:
     tables: defaultdict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     is_pending: list[np.ndarray] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
-    mixed: list[Mixed] = field(default_factory=list)
     # A row of NOTED_PRODUCERS, the end of its last transaction, and whether the producer is no longer noted then.
     noted: dict[tuple[int, str, int], tuple[int, bool]] = field(default_factory=dict)
 
@@ -194,8 +189,6 @@ class _Replay:
         self.tables["unreadable"].append(records.take(pa.array(np.flatnonzero(~commits.is_readable))))
         row = folded.saved_rows + np.flatnonzero(commits.is_transactional[folded.saved_rows :])
         self.transactions.append(transactions_of(_transactional(records.take(pa.array(row))), markers))
-        for each in mixed_commits(commits, folded.saved_rows):
-            self._add_mixed(each)
         groups, held = commits.slots.groups, holdings(folded)
         self.tables["holdings"].append(_holding_rows(groups, held))
         if self.release.simple_groups_follow_offsets:
@@ -233,7 +226,6 @@ class _Replay:
             transactions,
             self._table("turns", TURNS).sort_by("log_offset"),
             self._held(),
-            self.mixed,
         )
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
@@ -264,12 +256,6 @@ class _Replay:
         part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
         found = Holdings(group, numbers(rows["since"]), flags(rows["has_committed"]), flags(rows["has_pending"]))
         return _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
-
-    def _add_mixed(self, mixed: Mixed) -> None:
-        # Only the log of one partition has a group twice, in two ranges.
-        if self.mixed and self.mixed[-1].group_id == mixed.group_id and len(self.removals.log) == 1:
-            mixed = self.mixed[-1]._replace(partitions=self.mixed.pop().partitions + mixed.partitions)
-        self.mixed.append(mixed)
 
     def _note(self, folded: Fold) -> None:
         group, *columns = last_transactions(folded.pending, folded.commits)

@@ -11,7 +11,7 @@ Only differences in substance count. If a group differs only in the log offset a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -330,9 +330,7 @@ class CorrectedReplay(ShardReplay):
         entries = plain_entries([(number, each) for each in found])
         yield CHECKPOINTS, checkpoint_rows(entries, {number: self.end_offset}, made)
         # The current tables come from the state alone.
-        mixed = self._replayed.mixed
         self.saved, self._shards = state, []
         commits, *others = (no_rows(arrow_schema(name)) for name in LOG_TABLES)
         self.history = ShardHistory.of(self.log, lambda _: commits, *others)
         yield from super().outputs()
-        self._offsets = replace(self._replayed, mixed=mixed)

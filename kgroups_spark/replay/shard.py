@@ -23,7 +23,6 @@ from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, Topics, expiry_rules, release
 from kgroups_spark.coordinator.versions import MemberVersions, Version
 from kgroups_spark.offsets.columns import JoinedLog, SlotRange
-from kgroups_spark.offsets.effects import Mixed
 from kgroups_spark.offsets.expiry import HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.replay import (
     ALL_SLOTS,
@@ -97,9 +96,8 @@ class ShardReplay:
     for table, rows in replay.outputs(): ...
     replay.state    the state from which the next replay goes on
 
-    Four attributes are set once all changes have been taken: state, failures (group records at which a load fails),
-    unreadable (commits of versions that the release does not read, OFFSET_RECORDS) and mixed (groups that the history
-    commits both in transactions and outside them, with their offsets partitions). Log offsets are the log's own.
+    Three attributes are set once all changes have been taken: state, failures (group records at which a load fails) and
+    unreadable (commits of versions that the release does not read, OFFSET_RECORDS). Log offsets are the log's own.
     """
 
     night: Night
@@ -119,12 +117,6 @@ class ShardReplay:
     def state(self) -> LogState:
         shards = [ShardGroups(each.groups, each.removed_groups) for each in self._shards]
         return LogState(self._replayed.state, shards, self.log)
-
-    @property
-    def mixed(self) -> Iterator[tuple[int, Mixed]]:
-        for each in self._replayed.mixed:
-            number, log_offset = self.log.place_at(each.log_offset)
-            yield number, each._replace(log_offset=log_offset)
 
     @property
     def _replayed(self) -> ReplayedOffsets:

@@ -179,24 +179,18 @@ class ShardTask:
         return self.night.audit_id
 
     def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        """The wanted (table, rows) of the reader's shards, including their new state; a night adds its mixed commits as
-        a fact. It replays small shards together, if their log offsets laid end to end are numbers."""
+        """The wanted (table, rows) of the reader's shards, including their new state. A night replays small shards
+        together, if their log offsets laid end to end are numbers."""
         together = self.is_night and sum(map(self.ends.__getitem__, reader.shards)) < LARGEST_KEY
         for only in [ALL_SHARDS] if together else reader.shards:
-            for output in self._all(reader, only):
-                if isinstance(output, Fact):
-                    yield output
-                    continue
-                table, rows = output
+            for table, rows in self._all(reader, only):
                 if rows.num_rows and (self.tables is None or table in self.tables):
                     by = self.read_by if TABLES[table].kind == "history" else None
                     yield table, rows if by is None else by.with_audit_ids(rows)
 
-    def _all(self, reader: PartReader, only: int) -> Iterator[Output | Fact]:
+    def _all(self, reader: PartReader, only: int) -> Iterator[Output]:
         replay = self._replay(reader, only)
         yield from replay.outputs()
-        if self.is_night and (mixed := [(number, *each) for number, each in replay.mixed]):
-            yield Fact(mixed)
         made = made_by(self.audit_id, self.reason, self.night.release_version)
         yield CHECKPOINTS, checkpoint_rows(saved(replay.state), self.ends, made)
         if EXPIRY in self.given:

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +17,6 @@ from kgroups_spark.findings.finding import (
     Evidence,
     Finding,
     LargeRecord,
-    MixedOfShard,
     TimesOff,
     TransactionState,
     moment,
@@ -30,7 +27,6 @@ from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 from tests.expiry import twin
 from tests.nights.replayed_logs import MemoryTables
-from tests.offsets.mixed_twin import COLUMNS, mixed_of
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY
@@ -87,7 +83,6 @@ def evidence_of(
         [LargeRecord(p.offsets_partition, *fields) for p in audited.progress for fields in p.large_records],
         [TimesOff(p.offsets_partition, *fields) for p in audited.progress for fields in p.times_off],
         before=before,
-        mixed_commits=_mixed(audited),
     )
 
 
@@ -110,13 +105,6 @@ def findings(audited: MemoryTables, *, tables: Mapping[str, list[Row]] | None = 
     keys = [tuple(v for k, v in row.items() if k not in ("detail", "since", "severity")) for row in rows.to_pylist()]
     assert len(set(keys)) == len(keys)
     return found
-
-
-def _mixed(audited: MemoryTables) -> list[MixedOfShard]:
-    commits = audited.table("offset_commits").select(["offsets_partition", *COLUMNS])
-    rows = sorted(commits.to_pylist(), key=itemgetter("offsets_partition"))
-    by_shard = groupby(rows, key=itemgetter("offsets_partition"))
-    return [(number, each) for number, of_shard in by_shard for each in mixed_of(of_shard)]
 
 
 def _offset_expiry(

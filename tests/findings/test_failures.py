@@ -40,7 +40,7 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
     work = SimpleNamespace(progress=lambda _: None, writer=writer, audit_id=1)
     facts = replace(FACTS, columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
-    findings.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[], mixed=())))
+    findings.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[])))
     return appended, facts.columns
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from deltalake import DeltaTable
@@ -20,9 +19,9 @@ from kgroups_spark.lake.as_of_audit import (
     remove_old_versions,
     tidy_logs,
 )
+from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
-from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.sql.by_duckdb import _go_back_to
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
@@ -72,12 +71,12 @@ def commit_by_spark(spark, table, number):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("writer", one_of("ours", "spark"))
+@pytest.mark.parametrize("writer", one_of("kernel", "spark"))
 def test_a_killed_audits_checkpoint_keeps_the_version_that_readers_go_back_to(spark, lake, writer):
     table = table_of(lake, CLEANED_BY_US)
     commit_until(table, 2 * INTERVAL - 1)
     age(table)
-    if writer == "ours":
+    if writer == "kernel":
         commit_until(table, 2 * INTERVAL)
     else:
         commit_by_spark(spark, table, 2 * INTERVAL)
@@ -153,12 +152,15 @@ def test_all_files_of_a_version_are_removed_with_it_and_nothing_else():
     assert sorted(found) == of_old
 
 
-def test_a_commit_counts_even_if_its_checkpoint_fails(tmp_path, monkeypatch):
-    table = LocalStore().table(f"file:{tmp_path}/groups")
-    table.create(TABLES["groups"].schema_json, "", {"delta.checkpointInterval": str(INTERVAL)})
+@pytest.mark.spark
+def test_a_commit_counts_even_if_its_checkpoint_fails(spark, table, monkeypatch):
     commit_until(table, INTERVAL - 1)
+
+    def failing(self, version=None):
+        return spark._jvm.java.lang.Integer.parseInt("no number: a Java exception")
+
     with monkeypatch.context() as storage:
-        storage.setattr(LocalStore, "replace", mock.Mock(side_effect=OSError("disk full")))
+        storage.setattr(KernelTable, "_snapshot", failing)
         table.commit([], by="test", transaction=(APP_ID, INTERVAL))
     assert not list(log_of(table).glob("*.checkpoint.parquet"))
     assert table.last_transaction(APP_ID) == INTERVAL

@@ -5,12 +5,14 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import kgroups_spark
 from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
+from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
@@ -271,6 +273,29 @@ def test_heartbeats_add_no_rows_and_continue_until_the_claim_is_released_or_lost
         left_running(lake, ended_process(), audit_id=3)
         with pytest.raises(ClaimLost, match="audit 2 stops: audit 3"):
             slept.beat()
+
+
+def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
+    """On a local disk a commit checks and then renames: two at a time could take each other's version."""
+    append, inside, at_once = KernelTable._append_actions, threading.Semaphore(1), []
+
+    def alone(self, *arguments):
+        at_once.append(not inside.acquire(blocking=False))
+        try:
+            time.sleep(0.05)
+            return append(self, *arguments)
+        finally:
+            inside.release()
+
+    monkeypatch.setattr(KernelTable, "_append_actions", alone)
+    with Claim.take(lake) as claim:
+        beating = threading.Thread(target=lambda: [claim.ledger.beat(1, datetime.now(UTC)) for _ in range(3)])
+        beating.start()
+        for number in range(3):
+            lake.table("groups").commit([], by="another", transaction=("another", number))
+        beating.join()
+        claim.finish()
+    assert len(at_once) >= 6 and not any(at_once)  # heartbeats of one second are one
 
 
 def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
-from py4j.protocol import Py4JError, Py4JNetworkError, get_return_value
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -69,3 +71,13 @@ def test_a_task_that_failed_by_our_bug_keeps_its_stack(error):
 def test_our_own_errors_pass_unchanged():
     with pytest.raises(UsageError, match=r"^no lake at x$"):
         failing(UsageError("no lake at x"))
+
+
+def test_a_folder_without_a_tables_log_is_reported_with_the_cure():
+    java = mock.Mock(_target_id="o1")
+    java.getCause.return_value = None
+    java.getMessage.return_value = "Delta table at path `file:/lake/groups` is not found."
+    java.getClass.return_value.getSimpleName.return_value = "TableNotFoundException"
+    cure = "is not found: restore its _delta_log; or remove the folder, and kgroups audit makes the table again"
+    with pytest.raises(KgroupsError, match=cure):
+        failing(Py4JJavaError("", java))

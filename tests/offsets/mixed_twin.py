@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
-
-from kgroups_spark.offsets.effects import Mixed
+from typing import Any, NamedTuple
 
 Row = dict[str, Any]
-# The columns of offset_commits that it reads.
-COLUMNS = ("group_id", "topic", "partition", "log_offset", "committed_offset", "is_transactional")
+
+
+class Mixed(NamedTuple):
+    """The first partition of a group that was committed in both ways, with its last commit."""
+
+    group_id: str
+    topic: str
+    partition: int
+    transactional_commits: int
+    plain_commits: int
+    partitions: int
+    log_offset: int
 
 
 def mixed_of(offset_commits: Iterable[Row]) -> list[Mixed]:

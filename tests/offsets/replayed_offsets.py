@@ -17,7 +17,6 @@ from kgroups_spark.replay import rows as tables
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from tests.offsets.log_tables import history_of
-from tests.offsets.mixed_twin import mixed_of
 from tests.offsets.twin import Twin, groups_alone
 
 Row = dict[str, Any]
@@ -35,11 +34,6 @@ def current_tables(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, l
     }
 
 
-def assert_mixed(found: ReplayedOffsets, rows: Sequence[ReplayRow]) -> None:
-    """The records that were replayed count, and not those of the saved state."""
-    assert list(found.mixed) == mixed_of(history_of(rows).commits(SlotRange()).to_pylist())
-
-
 def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLOTS) -> None:
     twin, found = Twin(rows, rules), replayed(rows, rules, ranges=ranges)
     now = current_tables(found, list(twin.shard.groups))
@@ -51,7 +45,6 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLO
     failures = tables.failure_rows(found, audit_id=1)
     assert pairs(failures, "log_offset", "detail") == twin.failures
     history = history_of(rows)
-    assert_mixed(found, rows)
     ended = tables.ended_columns(found.transactions, history.markers).to_pylist()
     assert [tuple(row.values()) for row in ended] == twin.ended
     assert_removals(found, twin)

@@ -26,7 +26,6 @@ from tests.offsets.random_logs import BORDERS, random_log
 from tests.offsets.replayed_offsets import (
     Row,
     assert_as_the_twin,
-    assert_mixed,
     current_tables,
     replayed,
     state_rows,
@@ -48,8 +47,6 @@ def assert_cut_anywhere(chosen: Chosen, rows: Sequence[ReplayRow], rules: Releas
         for name in ("moves", "tombstones", "unreadable"):
             one, two, both = (without_slots(getattr(each, name)) for each in (head, tail, whole))
             assert one + two == both, (name, cut)
-        assert_mixed(head, rows[:cut])
-        assert_mixed(tail, rows[cut:])
         assert ended_of(head, rows[:cut]) + ended_of(tail, rows[cut:]) == ended_of(whole, rows), cut
 
 

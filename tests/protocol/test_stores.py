@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.hadoop import Hadoop
+from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import seed
 from tests.lake.table_rows import rows_of
-from tests.protocol.delta_kernel import Kernel
 from tests.protocol.fake_delta import FakeStore, folder_of
 
 pytestmark = pytest.mark.spark
@@ -159,7 +158,6 @@ def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
         "kernel": Kernel(spark),
         "in memory": FakeStore(),
         "on disk": LocalStore(),
-        "by Hadoop": Hadoop(spark),
     }
     return {kind: (store, f"file:{tmp_path}/{kind.replace(' ', '-')}") for kind, store in kinds.items()}
 

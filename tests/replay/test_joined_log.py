@@ -28,7 +28,7 @@ END = 1 << 41
 
 
 def replayed(logs: Logs, version: str, state: pa.Table) -> tuple[Counter[str], pa.Table]:
-    """The rows of all tables and the mixed commits, as text; and the state as entries."""
+    """The rows of all tables, as text; and the state as entries."""
     tables = []
     for number, rows in logs.items():
         found = history_tables(rows)
@@ -37,7 +37,6 @@ def replayed(logs: Logs, version: str, state: pa.Table) -> tuple[Counter[str], p
     history = shard_history(map(pa.concat_tables, zip(*tables, strict=True)), log=log)
     replay = ShardReplay(night(version), loaded(state, release(version), log), history)
     made = Counter(f"{name} {row}" for name, rows in replay.outputs() for row in rows.to_pylist())
-    made.update(map(str, replay.mixed))
     return made, saved(replay.state)
 
 
