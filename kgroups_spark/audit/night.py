@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kgroups_spark.audit.plan import read_on
 from kgroups_spark.audit.result import AuditResult
@@ -44,9 +44,6 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.words import counted, named_partitions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
-
     from kgroups_spark.spark.runner import SparkRunner
 
 # The columns of quarantine that identify the records that an audit has decoded again.
@@ -73,9 +70,9 @@ class Step:
     _made: Made | None = None
 
     @property
-    def rows(self) -> DataFrame:
-        """A row for each range of the log, or for each shard; a Spark partition has those of one task, in their order.
-        With files that are carried to tasks, these come first."""
+    def rows(self) -> Any:
+        """A DataFrame with a row for each range of the log, or for each shard; a Spark partition has those of one task,
+        in their order. Files that are carried to tasks come first."""
         return self._spark.frame(*self.given)
 
     @property
@@ -83,11 +80,11 @@ class Step:
         return self._spark.function(self.sink.task(self.of_task))
 
     @property
-    def reports(self) -> StructType:
+    def reports(self) -> Any:
         return self._spark.reports
 
-    def end(self, reports: DataFrame) -> None:
-        """Runs the action."""
+    def end(self, reports: Any) -> None:
+        """Runs the action, whose DataFrame of reports it gets."""
         with self._spark.watched(self.work.progress, self.what):
             self._made = self.sink.took(self._spark.collected(reports))
 

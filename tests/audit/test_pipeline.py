@@ -34,7 +34,7 @@ Pipeline = Callable[[Any, AuditOptions], AuditSummary]
 
 @dataclass
 class Frame:
-    """What the job uses of a DataFrame: the rows of each task, and the reports of the tasks."""
+    """The part of a DataFrame that the job uses: the rows of each task, and the reports of the tasks."""
 
     tasks: list[pa.Table]
 
