@@ -1,19 +1,24 @@
-"""One audit, from the claim to the ledger's row: plan, read, replay. At the end also `kgroups rebuild`.
+"""One audit, step by step: begin, read, replay, write, finish. At the end also `kgroups rebuild`.
 
-    claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> current tables
-    -> findings -> ledger
+    begin    claim a number -> delete what unfinished audits left -> plan -> [rebuild]
+    read     stage 1: bytes -> rows of history                                                 (night.py)
+    replay   stage 2: saved state, history -> rows of the other tables, new state              (night.py)
+    write    history -> current tables -> saved state
+    finish   findings -> ledger
 
 History is committed before the current tables. The ledger's row is last, and nothing counts without it.
+`run_audit` takes all steps, by any engine; jobs/nightly_audit.py shows them as a pipeline of Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
-from kgroups_spark.audit.night import audit_night
+from kgroups_spark.audit.night import HISTORY, Step, night_result, read_steps, replace_current, replay_step
 from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
 from kgroups_spark.audit.plan import (
     DEFAULT_DELETE_RETENTION_MS,
@@ -49,30 +54,132 @@ from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
 from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.writer import make_writable
+from kgroups_spark.replay.sinks import sink_of
 from kgroups_spark.replay.state_logs import ClusterFact, Settings
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import as_table, table_batch
+from kgroups_spark.tables.schemas import CHECKPOINTS
 from kgroups_spark.words import counted, to_epoch_ms
 
 # The interval of a table log's checkpoints, up to which it can be cleaned up.
 TIDIES_EVERY = CHECKPOINT_INTERVAL
 FACTS = "cluster_facts"
 
-__all__ = ["AuditOptions", "AuditSummary", "run_audit"]
+__all__ = ["Audit", "AuditOptions", "AuditSummary", "begin_audit", "run_audit"]
 
 
 def run_audit(spark: Engine, options: AuditOptions) -> AuditSummary:
     """Brings the lake up to date with the log. Raises KgroupsError; then none of its rows count, and the next audit
     deletes them."""
+    with begin_audit(spark, options) as audit:
+        if audit.has_work:
+            audit.replay_state_logs()
+            for step in audit.read():
+                step.run()
+            audit.replay().run()
+            audit.append_history()
+            audit.replace_current()
+            audit.save_state()
+        return audit.finish()
+
+
+class Audit:
+    """An audit that has begun. If it `has_work`, all of STEPS follow, in their order; `finish` is the last one.
+
+    They raise KgroupsError; then nothing that the audit wrote counts.
+    """
+
+    STEPS = ("replay_state_logs", "read", "replay", "append_history", "replace_current", "save_state")
+
+    def __init__(self, work: AuditWork, claim: Claim, notes: list[str], stack: ExitStack) -> None:
+        lake, before, must_rebuild = work.lake, work.before, work.state.must_be_rebuilt
+        self._work, self._claim, self._notes, self._stack = work, claim, notes, stack
+        self._left = [*self.STEPS]
+        lake.replaced = work.replaced
+        # An unfinished audit may have left rows in the current tables, which must be deleted without new records, too.
+        must_rewrite = must_rebuild or before is None or bool(claim.unfinished)
+        self.has_work = must_rewrite or work.plan.is_new or work.states.is_new or _decides_otherwise(work)
+        self._then = current_tables(lake, work.then) if self.has_work and before is not None else None
+        self._from_history = must_rebuild
+        self._rebuilt = rebuild(work) if self.has_work and (must_rebuild or work.plan.replaced) else None
+
+    def replay_state_logs(self) -> None:
+        """Reads, replays and commits the two other logs, in one action of their own."""
+        self._take("replay_state_logs")
+        self._states = audit_state_logs(self._work, from_history=self._from_history)
+
+    def read(self) -> Iterator[Step]:
+        """The actions that read what is new: one, and another if the log has changed meanwhile. Each must have ended
+        before the next one is asked for."""
+        self._sink = self._stack.enter_context(sink_of(self._work.writer, for_replay=True))
+        progress = yield from read_steps(self._work, self._sink)
+        self._take("read")
+        self._progress = self._work.settle(progress)
+        self._moment = Moment.of(self._work, self._progress)
+
+    def replay(self) -> Step:
+        """The action that replays every shard."""
+        self._take("replay")
+        self._replay = replay_step(self._work, self._sink, self._progress, self._moment)
+        return self._replay
+
+    def append_history(self) -> None:
+        """A Delta commit for each table of history."""
+        self._take("append_history")
+        self._result = night_result(self._sink, self._replay, self._progress, self._moment)
+        self._work.progress(f"committing {self._sink.size}")
+        for name in HISTORY:
+            self._sink.append(self._work.writer, name)
+
+    def replace_current(self) -> None:
+        """The same for each table with the current state, whose rows are replaced."""
+        self._take("replace_current")
+        replace_current(self._work, self._sink, self._progress)
+
+    def save_state(self) -> None:
+        """The state from which the next audit starts; that of the last one stays until this one has finished."""
+        self._take("save_state")
+        self._sink.replace(self._work.writer, CHECKPOINTS, self._work.state.kept_audit_id)
+        self._stack.close()
+
+    def finish(self) -> AuditSummary:
+        """Findings, then the ledger's row: now all of it counts."""
+        work = self._work
+        if not self.has_work:
+            result = AuditResult(Moment.of(work, []))
+        elif self._left:
+            raise KgroupsError(f"the audit cannot finish without its step {self._left[0]}")
+        else:
+            result = replace(self._result, states=self._states)
+            complete_shares(work.writer, self._states.shares)
+        if work.facts:
+            rows = table_batch(FACTS, ClusterFact._fields, work.facts, audit_id=work.audit_id)
+            work.writer.append_table(FACTS, as_table(rows))
+            result.rows_added[FACTS] += len(work.facts)
+        notes = self._notes + _ask_for_topic_offsets(work, result)
+        row, facts = _finished(work, self._claim, result, notes, self._rebuilt)
+        summary = _summary(work.lake, row, self._then, work.before)
+        failures = (*summary.failures, *_tidied(work.lake, row.audit_id))
+        return replace(summary, shortfall=facts.shortfall, failures=failures)
+
+    def _take(self, step: str) -> None:
+        if not self._left or self._left[0] != step:
+            raise KgroupsError(f"the steps of an audit are {', '.join(self.STEPS)}: {step} cannot come here")
+        del self._left[0]
+
+
+@contextmanager
+def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
+    """An audit, in the block: it has a number and a plan, and the lake is free of what unfinished audits left."""
     if not isinstance(spark, Local):
         from kgroups_spark.lake.kernel import use_hadoops_storage
 
         use_hadoops_storage(spark)
-    with open_source(options) as source:
-        return _run(spark, options, source)
+    with ExitStack() as stack:
+        yield _begun(spark, options, stack.enter_context(open_source(options)), stack)
 
 
-def _run(spark: Engine, options: AuditOptions, source: LogSource) -> AuditSummary:
+def _begun(spark: Engine, options: AuditOptions, source: LogSource, stack: ExitStack) -> Audit:
     lake = Lake.create(spark, options.lake)
     if options.records is not None and not lake.runner.is_here:
         raise UsageError(
@@ -87,27 +194,28 @@ def _run(spark: Engine, options: AuditOptions, source: LogSource) -> AuditSummar
     gone = gone_tables(lake)
     newest_audits = require_newest(before_claim, last)
     meant = intention(source.settings.release_version, source.name, gone)
-    with Claim.take(lake, take_over=options.take_over, **meant) as claim:
-        make_again(claim.fence, gone)
-        clear_up(claim)
-        facts = _known_facts(lake, newest_audits, source)
-        settings = replace(source.settings, states=Settings.of(facts))
-        plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
-        work = AuditWork(
-            lake,
-            NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
-            plan,
-            claim.before,
-            saved_state(lake, claim, settings.release_version, gone),
-            settings,
-            options.progress,
-            source,
-            chosen_partitions=options.partitions is not None,
-            max_bytes_per_second=options.max_bytes_per_second,
-            states=states,
-            facts=facts if source.facts else (),
-        )
-        return _audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes])
+    claim = stack.enter_context(Claim.take(lake, take_over=options.take_over, **meant))
+    make_again(claim.fence, gone)
+    clear_up(claim)
+    facts = _known_facts(lake, newest_audits, source)
+    settings = replace(source.settings, states=Settings.of(facts))
+    plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
+    work = AuditWork(
+        lake,
+        NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
+        plan,
+        claim.before,
+        saved_state(lake, claim, settings.release_version, gone),
+        settings,
+        options.progress,
+        source,
+        chosen_partitions=options.partitions is not None,
+        max_bytes_per_second=options.max_bytes_per_second,
+        states=states,
+        facts=facts if source.facts else (),
+    )
+    files = stack.enter_context(ExitStack())
+    return Audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes], files)
 
 
 def _known_facts(
@@ -151,29 +259,6 @@ def _planned(
 def _delete_retention(lake: Lake, last: AuditRow, settings: AuditSettings) -> DeleteRetention:
     readings = readings_backwards(lake, last.audit_id - 1)
     return DeleteRetention.since(last, readings, settings.delete_retention_ms)
-
-
-def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
-    lake, before, must_rebuild = work.lake, work.before, work.state.must_be_rebuilt
-    lake.replaced = work.replaced
-    # An unfinished audit may have left rows in the current tables, which must be deleted without new records, too.
-    must_rewrite = must_rebuild or before is None or claim.unfinished
-    if not (must_rewrite or work.plan.is_new or work.states.is_new or _decides_otherwise(work)):
-        result, then, rebuilt = AuditResult(Moment.of(work, [])), None, None
-    else:
-        then = current_tables(lake, work.then) if before is not None else None
-        rebuilt = rebuild(work) if must_rebuild or work.plan.replaced else None
-        states = audit_state_logs(work, from_history=must_rebuild)
-        result = replace(audit_night(work), states=states)
-        complete_shares(work.writer, states.shares)
-    if work.facts:
-        rows = table_batch(FACTS, ClusterFact._fields, work.facts, audit_id=work.audit_id)
-        work.writer.append_table(FACTS, as_table(rows))
-        result.rows_added[FACTS] += len(work.facts)
-    notes += _ask_for_topic_offsets(work, result)
-    row, facts = _finished(work, claim, result, notes, rebuilt)
-    summary = _summary(lake, row, then, before)
-    return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))
 
 
 def _finished(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the audit; prints its summary to stderr, as it has no rows. Returns the exit code."""
     check_sources(arguments)
     client = _client(arguments) if arguments.bootstrap_server else None
-    summary = audit(arguments, lake_location(arguments), arguments.segments, client)
+    summary = audit(arguments, lake_location(arguments), arguments.segments, client, arguments.pipeline)
     say_lines(summary.lines())
     return 3 if arguments.strict and summary.lacks_records else 0
 
@@ -219,12 +219,17 @@ def reported_if_long(bootstrap_servers: str) -> Iterator[None]:
 
 
 def audit(
-    arguments: argparse.Namespace, lake: str, segments: list[str], client: ClientProperties | None = None
+    arguments: argparse.Namespace,
+    lake: str,
+    segments: list[str],
+    client: ClientProperties | None = None,
+    pipeline: Callable[..., AuditSummary] | None = None,
 ) -> AuditSummary:
-    """Runs the audit, with a progress line; returns its result."""
+    """Runs the audit, by a job's pipeline if Spark runs it, with a progress line; returns its result."""
     engine = start_engine(arguments.engine, "audit", lake)
     from kgroups_spark.audit.run import run_audit
 
+    run = pipeline if pipeline and arguments.engine != "local" else run_audit
     with work_reported("the audit failed; nothing that it wrote counts") as progress:
         options = options_of(AuditOptions, arguments, lake=lake, segments=segments, client=client, progress=progress)
-        return run_audit(engine, options)
+        return run(engine, options)

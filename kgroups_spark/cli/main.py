@@ -15,7 +15,7 @@ import signal
 import sys
 import tomllib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
 from types import ModuleType
@@ -79,12 +79,12 @@ def entry_point() -> None:
     sys.exit(code)
 
 
-def main(argv: Sequence[str], script: str | None = None) -> int:
+def main(argv: Sequence[str], script: str | None = None, pipeline: Callable[..., Any] | None = None) -> int:
     """Runs one command line and returns its exit code. Never raises for a user's mistake. Errors begin with
-    `kgroups: `. `script`: the name of the job that is this command."""
+    `kgroups: `. `script`: the name of the job that is this command; `pipeline`: its audit by Spark."""
     with interruptible(), buffered_stdout(), spoken_logs():
         try:
-            return _done(argv, script)
+            return _done(argv, script, pipeline)
         except BrokenPipeError:
             drop(sys.stdout)
             return DONE  # the reader closed the pipe, as in `kgroups dump ... | head`
@@ -92,9 +92,10 @@ def main(argv: Sequence[str], script: str | None = None) -> int:
             return _ended_by(error)
 
 
-def _done(argv: Sequence[str], script: str | None) -> int:
+def _done(argv: Sequence[str], script: str | None, pipeline: Callable[..., Any] | None) -> int:
     try:
         arguments = parse(argv, script)
+        arguments.pipeline = pipeline
         with wide_tables(getattr(arguments, "wide", False)):
             code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -432,20 +432,20 @@ class CarryingRunner(SparkRunner):
 
     stand_in: StandIn
     store: Store
+    reports = CARRIED
 
-    def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
-        if not given:
-            return []
+    def frame(self, given: Sequence[pa.Table], files: Files = ()) -> DataFrame:
         rows = rows_by_task(self.spark, given).withColumns({URI: F.lit(None), CONTENT: F.lit(None)})
         if carried := self._carried(files):
             rows = rows.unionByName(carried, allowMissingColumns=True)
-        return self.lines(rows.repartitionById(len(given), "task").sortWithinPartitions("row"), task)
+        return rows.repartitionById(len(given), "task").sortWithinPartitions("row")
 
-    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
+    def function(self, task: Task) -> Task:
+        return with_storage(carrying(task, self.stand_in.uri))
+
+    def collected(self, reports: DataFrame) -> list[Line]:
         lines = list[Line]()
-        for kind, payload, uri, content in rows.mapInArrow(
-            with_storage(carrying(task, self.stand_in.uri)), CARRIED
-        ).collect():
+        for kind, payload, uri, content in reports.collect():
             if uri is None:
                 lines += lines_in([(kind, payload)])
             else:

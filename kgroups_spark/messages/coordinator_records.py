@@ -228,13 +228,16 @@ class Content:
         return self._json
 
 
-def value_layouts(record_type: RecordType, bytes_value: BytesValue = base64_text) -> dict[int, list[Layout]]:
-    """Value version -> layouts, the released one first. `bytes_value`: converts bytes of the released layout."""
+def value_layouts(
+    record_type: RecordType, bytes_value: BytesValue = base64_text, early_bytes: BytesValue = base64_text
+) -> dict[int, list[Layout]]:
+    """Value version -> layouts, the released one first. `bytes_value`, `early_bytes`: convert bytes of the released
+    layout, and of the others."""
     found: dict[int, list[Layout]] = {}
     released = record_type.layouts[0]
     for message in record_type.layouts:
         for version in message.versions:
-            reader = MessageReader(message, version, bytes_value=base64_text if message.layout else bytes_value)
+            reader = MessageReader(message, version, bytes_value=early_bytes if message.layout else bytes_value)
             found.setdefault(version, []).append(Layout(message.layout, reader, _missing(released, message)))
     return found
 
@@ -370,31 +373,34 @@ class RecordKey:
 
 class CoordinatorRecordDecoder:
     """Decodes the records of one log one at a time; caches keys. `to_json`: for values of these record types, whose
-    bytes fields are not base64 but protocol blobs."""
+    bytes fields are not base64 but protocol blobs. `is_raw`: bytes fields of all types are bytes."""
 
-    def __init__(self, log: CoordinatorLog, to_json: Mapping[int, ToJson] | None = None) -> None:
+    def __init__(
+        self, log: CoordinatorLog, to_json: Mapping[int, ToJson] | None = None, *, is_raw: bool = False
+    ) -> None:
         self.log = log
         self._to_json = to_json or {}
+        self._is_raw = is_raw
         self._known_keys: dict[bytes, RecordKey | Undecodable] = {}
         self._known_bytes = 0
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | Undecodable:
         """The record, its tombstone, or the reason why it cannot be used."""
-        known = self._key(key)
+        known = self.key(key)
         if isinstance(known, Undecodable):
             return known
         if value is None:
             return record_of(known, None, "", None)
         kind = known.record_type
         to_json = self._to_json.get(kind.number)
-        layouts = _layouts(self.log.topic, kind.number, has_blobs=to_json is not None)
+        layouts = _layouts(self.log.topic, kind.number, has_blobs=to_json is not None, is_raw=self._is_raw)
         try:
             version, layout, fields, notes = read_value(kind.name, layouts, value)
         except BadValue as bad:
             return _undecodable(known, bad)
         return record_of(known, version, layout, Content(fields, notes, to_json))
 
-    def _key(self, key: bytes | None) -> RecordKey | Undecodable:
+    def key(self, key: bytes | None) -> RecordKey | Undecodable:
         """The key, or the reason why it cannot be used. Most records of a log have a key that was seen before."""
         if key is None:
             return _NO_KEY
@@ -455,9 +461,10 @@ def _key_reader(topic: str, number: int) -> MessageReader:
 
 
 @cache
-def _layouts(topic: str, number: int, *, has_blobs: bool) -> dict[int, list[Layout]]:
+def _layouts(topic: str, number: int, *, has_blobs: bool, is_raw: bool) -> dict[int, list[Layout]]:
     """Value version -> layouts, the released one first. Protocol blobs remain bytes."""
-    return value_layouts(COORDINATOR_LOGS[topic].record_types[number], bytes if has_blobs else base64_text)
+    early: BytesValue = bytes if is_raw else base64_text
+    return value_layouts(COORDINATOR_LOGS[topic].record_types[number], bytes if has_blobs else early, early)
 
 
 def _undecodable(key: RecordKey, bad: BadValue) -> Undecodable:
@@ -540,7 +547,7 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
         key = records.key(row)
         if text is None:
             return self.decode(key, records.value(row))
-        known = self._key(key)
+        known = self.key(key)
         if isinstance(known, Undecodable):
             return known
         version = int(records.data[int(records.value_start[row]) + 1])
@@ -583,7 +590,9 @@ def _undecoded(topic: str | None) -> Decoded:
     if topic is None:
         return _NOTHING
     said = f"topic {topic} is not a coordinator's log" if topic else "the row has no topic"
-    detail = f"{said}; for a copy of a log give its name as the argument topic: decode(frame, '{GROUP_LOG.topic}')"
+    detail = (
+        f"{said}; for a copy of a log give its name as the argument topic: decode(frame, topic='{GROUP_LOG.topic}')"
+    )
     return (*_NOTHING[:-2], OTHER_TOPIC, detail)
 
 

@@ -28,7 +28,6 @@ from kgroups_spark.replay.stored_history import (
     part_schema,
     shards_in_file,
 )
-from kgroups_spark.spark.tasks import numbers
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
@@ -142,9 +141,9 @@ class Stored:
         return sink.run(self.given_to(tasks), partial(replay_shards, task, tasks))
 
     def given_to(self, tasks: TaskShards) -> Given:
-        """The number of each task, and the files that it may read."""
+        """The shards of each task, and the files that it may read."""
         files = [{*itertools.chain(*(each.uris(shards) for each in self.given))} for shards in tasks.shards]
-        return Given(numbers(len(tasks.shards)), files)
+        return Given(tasks.rows, files)
 
     def facts(self, tasks: TaskShards, task: Task) -> list[Any]:
         """The facts of a task that returns no rows, for all shards."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kgroups_spark.lake.parts import ROWS_PER_GROUP, OpenPart, Part, PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.stored_history import StoredFile, StoredTable, part_schema, shards_in_file
-from kgroups_spark.sources.files import file_system
+from kgroups_spark.sources.files import Task, file_system
 from kgroups_spark.spark.tasks import Files, Line, Runner, line_batch
 from kgroups_spark.tables.rows import as_table, sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, WORK_FOLDER
@@ -223,14 +223,22 @@ class Sink:
 
     def run(self, given: Given, work: Work) -> Made:
         """Runs one action: the work of each task on its input."""
+        return self.took(self.runner.map(self.task(work), *given))
+
+    def task(self, work: Work) -> Task:
+        """The work of a task, whose rows it writes, and reports."""
         collect = partial(PartCollector, audit_id=self.audit_id, order_of=self.order_of)
         collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from map(line_batch, written(work(batches), collectors))
 
+        return task
+
+    def took(self, lines: Iterable[Line]) -> Made:
+        """The parts and facts that the tasks of an action reported."""
         made = Made([], Counter())
-        for kind, reported in self.runner.map(task, *given):
+        for kind, reported in lines:
             if kind == FACT:
                 made.facts.append(reported)
                 continue

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.range_decoder import decoded_again, readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.replay.shard import Night, Output, ReadBy, ShardReplay
-from kgroups_spark.replay.sinks import Fact, ForReplay, Given, ShardBegins, ShardLost, Sink, TaskOutput
+from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import (
     ALL_SHARDS,
@@ -37,7 +36,7 @@ from kgroups_spark.replay.stored_history import (
     TaskShards,
 )
 from kgroups_spark.sources.partition_log import LeaderLost
-from kgroups_spark.spark.tasks import numbers, numbers_in
+from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import as_table, no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
@@ -67,36 +66,44 @@ Ranges = Sequence[LogRange]
 PASSED_ON = ("transaction_markers", "group_traffic")
 
 
-def read_ranges(sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> list[RangeProgress]:
-    """The progress of each range, and of the partitions that were given up. Stage 1 runs in one action, and only once,
-    because the cleaner may run between two reads of a log, on a broker and in its folder."""
-    if not tasks:
-        return []
-    made = sink.run(Given(numbers(len(tasks))), partial(read_tasks, list(map(list, tasks)), context))
-    return list(map(progress_from_json, made.facts))
+def rows_of_ranges(tasks: Sequence[Ranges]) -> list[pa.Table]:
+    """A row for each range, in the table of its task; `range` counts all of them. `end_offset` null: to the log's
+    end."""
+    numbers = iter(range(sum(map(len, tasks))))
+    rows = [
+        [(next(numbers), r.offsets_partition, r.start_offset, r.end_offset, r.size_bytes) for r in ranges]
+        for ranges in tasks
+    ]
+    return [pa.Table.from_pylist([dict(zip(RANGE.names, row, strict=True)) for row in each], RANGE) for each in rows]
 
 
-def read_tasks(
-    tasks: Sequence[Ranges], context: ReadContext, batches: Iterable[pa.RecordBatch]
-) -> Iterator[TaskOutput]:
-    """The outputs of a task: rows of history, rows that the replay completes (PASSED_ON), rows that are read again, and
-    the progress of each range as a fact."""
-    for number in numbers_in(batches):
-        with no_cycle_collector(), context.connected() as connected:
-            for reading in readings(tasks[number], connected):
-                yield ShardBegins(str(reading.offsets_partition))
-                try:
-                    for decoder in reading.decoders():
-                        is_again = decoder.progress.is_reread
-                        for name, rows in decoder.outputs():
-                            passed_on = is_again or name in PASSED_ON
-                            yield ForReplay(name, rows, is_again) if passed_on else (name, rows)
-                        yield from (Fact(progress_to_json(each)) for each in decoder.progresses)
-                except NotReadable as err:
-                    if isinstance(err, LeaderLost):
-                        connected.live.lose_patience()
-                    yield ShardLost()
-                    yield Fact(progress_to_json(reading.given_up(err)))
+RANGE = pa.schema(
+    {"range": pa.int32(), "offsets_partition": pa.int32()}
+    | {name: pa.int64() for name in ("start_offset", "end_offset", "size_bytes")}
+)
+
+
+def read_tasks(ranges: Ranges, context: ReadContext, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+    """Rows of RANGE -> the outputs of a task: rows of history, rows that the replay completes (PASSED_ON), rows that
+    are read again, and the progress of each range as a fact."""
+    mine = [ranges[number] for number in numbers_in(batches)]
+    if not mine:
+        return
+    with no_cycle_collector(), context.connected() as connected:
+        for reading in readings(mine, connected):
+            yield ShardBegins(str(reading.offsets_partition))
+            try:
+                for decoder in reading.decoders():
+                    is_again = decoder.progress.is_reread
+                    for name, rows in decoder.outputs():
+                        passed_on = is_again or name in PASSED_ON
+                        yield ForReplay(name, rows, is_again) if passed_on else (name, rows)
+                    yield from (Fact(progress_to_json(each)) for each in decoder.progresses)
+            except NotReadable as err:
+                if isinstance(err, LeaderLost):
+                    connected.live.lose_patience()
+                yield ShardLost()
+                yield Fact(progress_to_json(reading.given_up(err)))
 
 
 def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
@@ -179,14 +186,16 @@ class ShardTask:
         return self.night.audit_id
 
     def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        """The wanted (table, rows) of the reader's shards, including their new state. A night replays small shards
-        together, if their log offsets laid end to end are numbers."""
+        """The wanted (table, rows) of the reader's shards, including their new state; a night adds as a fact that it
+        replayed them. It replays small shards together, if their log offsets laid end to end are numbers."""
         together = self.is_night and sum(map(self.ends.__getitem__, reader.shards)) < LARGEST_KEY
         for only in [ALL_SHARDS] if together else reader.shards:
             for table, rows in self._all(reader, only):
                 if rows.num_rows and (self.tables is None or table in self.tables):
                     by = self.read_by if TABLES[table].kind == "history" else None
                     yield table, rows if by is None else by.with_audit_ids(rows)
+        if self.is_night:
+            yield Fact({"shards": reader.shards})
 
     def _all(self, reader: PartReader, only: int) -> Iterator[Output]:
         replay = self._replay(reader, only)
@@ -224,8 +233,7 @@ class ShardTask:
 
 
 def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
-    """Numbers of tasks -> the outputs of their shards, one after the other."""
+    """Rows with a shard each -> the outputs of these shards, one after the other."""
     with no_cycle_collector():
-        for task in numbers_in(batches):
-            for reader in tasks.readers(task):
-                yield from shard_task.outputs(reader)
+        for reader in tasks.readers(numbers_in(batches)):
+            yield from shard_task.outputs(reader)

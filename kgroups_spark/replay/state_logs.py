@@ -570,9 +570,9 @@ class StateTask:
 def read_and_replay_shards(
     task: StateTask, tasks: TaskShards, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[TaskOutput]:
-    """Numbers of tasks -> rows of tables, and the progress in each partition as a fact."""
+    """Rows with a partition each -> rows of tables, and the progress in each partition as a fact."""
     with task.context.connected() as context:
-        for reader in (reader for each in numbers_in(batches) for reader in tasks.readers(each)):
+        for reader in tasks.readers(numbers_in(batches)):
             for work in [each for each in task.works if each.partition in reader.shards]:
                 state = task.history.state(reader, work.place)
                 records = partial(task.history.records, reader, work.place)

@@ -6,7 +6,7 @@ count, and the task that replays a shard reads the files and drops the other row
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -130,10 +130,23 @@ class TaskShards:
     at_once: int = OF_HISTORY
     alone: Collection[int] = ()
 
-    def readers(self, task: int) -> Iterator[PartReader]:
-        """A reader for each shard of a task that is large or to be read `alone`, and for the others together."""
+    @property
+    def rows(self) -> list[pa.Table]:
+        """A row for each shard, in the table of its task."""
+        return [
+            pa.table(
+                {
+                    "shard": pa.array(shards, pa.int32()),
+                    "records": pa.array([self.records[each] for each in shards], pa.int64()),
+                }
+            )
+            for shards in self.shards
+        ]
+
+    def readers(self, shards: Iterable[int]) -> Iterator[PartReader]:
+        """A reader for each of these shards that is large or to be read `alone`, and for the others together."""
         together: list[list[int]] = []
-        for number in self.shards[task]:
+        for number in shards:
             last = together[-1] if together else []
             is_full = sum(self.records[each] for each in [*last, number]) > self.at_once
             if not last or is_full or not {number, *last}.isdisjoint(self.alone):

@@ -19,7 +19,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, NullType, ShortType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, GROUP_LOG, RecordsDecoder
+from kgroups_spark.messages.coordinator_records import (
+    COORDINATOR_LOGS,
+    GROUP_LOG,
+    CoordinatorLog,
+    CoordinatorRecordDecoder,
+    RecordsDecoder,
+    RecordType,
+    Undecodable,
+)
+from kgroups_spark.messages.schema import Field
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns, binary_slices, control_type, control_type_name
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import (
@@ -31,7 +40,19 @@ from kgroups_spark.sources.partition_log import (
 )
 from kgroups_spark.sources.segment_log import SegmentReading, Span, choose_copies
 from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, find_partitions, require_listed
-from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, column, required
+from kgroups_spark.tables.columns import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    array,
+    column,
+    required,
+    without_comments,
+)
 from kgroups_spark.tables.spark_types import spark_schema
 from kgroups_spark.words import by_weight, did_you_mean, suggested
 
@@ -232,32 +253,49 @@ COLUMNS = StructType(
 )
 
 
-def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
-    """The frame's columns, then COLUMNS: the decoded records of its columns `key` and `value` (binary).
+def decode(frame: DataFrame, record: str | None = None, *, topic: str | None = None) -> DataFrame:
+    """The decoded records of the frame's columns `key` and `value` (binary).
+
+    With the name of a `record` type, its records alone, with typed columns: `key` and `value` are structs with the
+    fields of Kafka's message files, in place of the bytes, and TYPED follow. `value` is null for a tombstone; if a
+    record cannot be decoded, `reason` says why. "OffsetCommit" has both of Kafka's types of that name.
+
+        decode(records, "OffsetCommit").where("value.offset > 0").select("key.group", "key.topic", "value.offset")
+
+    Without it, all rows and the frame's columns, then COLUMNS, with keys and values as JSON, in which the protocols of
+    groups are parsed. COLUMNS are null for control records if the frame has a column `control_type`, as
+    `kafka-segments` and `kafka-raw` do. (Other sources hide control records.)
 
     `topic` is the topic of the records: `__consumer_offsets` (the default), `__share_group_state` or
     `__transaction_state`. Without the argument, a column `topic` has the topic of each row; a record of another topic,
-    or of none, has the reason `other_topic`. COLUMNS are null for control records if the frame has a column
-    `control_type`, as `kafka-segments` and `kafka-raw` do. (Other sources hide control records.) Raises UsageError for
-    another topic, for anything but a DataFrame, or if the frame lacks one of the two columns or has it in another type.
-
-        decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
+    or of none, has the reason `other_topic`. Raises UsageError for another topic or record type, for anything but a
+    DataFrame, or if the frame lacks one of the two columns or has it in another type.
     """
     if not isinstance(frame, DataFrame):
         raise UsageError(f"decode needs a DataFrame of Spark, not {type(frame).__name__}")
     # In lower case: Spark finds `Topic` as topic.
     names = [name.lower() for name in frame.columns]
-    _require(frame, names, topic)
-    whose = F.lit(topic or GROUP_LOG.topic)
+    _require(frame, names, topic, COLUMNS if record is None else TYPED)
+    log = GROUP_LOG if record is None else _log_of(record, topic)
+    whose = F.lit(topic or log.topic)
     if topic is None and "topic" in names:
         whose = F.coalesce(F.col("topic").cast("string"), F.lit(""))
     if "control_type" in names:
         whose = F.when(F.col("control_type").isNull(), whose)
-    schema = StructType([*frame.schema.fields, *COLUMNS.fields])
     # By numbers, because mapInArrow looks its columns up by name, and does not find one with a dot in it.
     numbered = frame.select("*", whose.cast("string")).toDF(*(f"column_{n}" for n in range(len(frame.columns) + 1)))
     key, value = names.index("key"), names.index("value")
-    return numbered.mapInArrow(partial(_with_decoded, schema.names, key, value), schema)
+    if record is None:
+        schema = StructType([*frame.schema.fields, *COLUMNS.fields])
+        return numbered.mapInArrow(partial(_with_decoded, schema.names, key, value), schema)
+    typed = typed_columns(log, record)
+    fields = [*frame.schema.fields, *TYPED.fields]
+    for at, field in zip((key, value), spark_schema(typed), strict=True):
+        fields[at] = StructField(frame.columns[at], field.dataType, True, field.metadata)
+    schema = StructType(fields)
+    return numbered.mapInArrow(
+        partial(_with_typed, log, record, without_comments(typed), schema.names, key, value), schema
+    )
 
 
 def _with_decoded(
@@ -271,7 +309,96 @@ def _with_decoded(
         yield pa.RecordBatch.from_arrays([*columns, *decoded.flatten()], names=names)
 
 
-def _require(frame: DataFrame, names: list[str], topic: str | None) -> None:
+# `decode` of one record type, with Kafka's message files as the schema.
+
+
+TYPED = StructType([field for field in COLUMNS if field.name in ("record_type", "value_version", "reason", "detail")])
+_TYPES = {
+    "int8": pa.int8(),
+    "int16": SMALLINT,
+    "uint16": INT,
+    "int32": INT,
+    "int64": BIGINT,
+    "uuid": STRING,  # as Kafka prints it
+    "string": STRING,
+    "bytes": BINARY,
+}
+
+
+def _types_of(log: CoordinatorLog, record: str) -> dict[int, RecordType]:
+    """The record types of that name, by number."""
+    return {number: each for number, each in log.record_types.items() if each.name.removeprefix("Legacy") == record}
+
+
+def _log_of(record: str, topic: str | None) -> CoordinatorLog:
+    """The log that has records of that name. Raises UsageError."""
+    if record in COORDINATOR_LOGS:
+        raise UsageError(f"{record} is a topic and no record type: decode(frame, topic={record!r})")
+    logs = [log for log in COORDINATOR_LOGS.values() if topic in (None, log.topic)]
+    for log in logs:
+        if _types_of(log, record):
+            return log
+    known = [each.name for log in logs for each in log.record_types.values()]
+    raise UsageError(f"{topic or 'no log'} has {'no ' if topic else ''}records {record}{did_you_mean(record, known)}")
+
+
+def typed_columns(log: CoordinatorLog, record: str) -> pa.Schema:
+    """The columns `key` and `value`: the fields of all versions and layouts."""
+    kinds = _types_of(log, record).values()
+    values = [layout for kind in kinds for layout in kind.layouts]
+    return pa.schema(
+        [
+            column("key", pa.struct(_typed([(kind.key.fields, "") for kind in kinds])), "null: it cannot be decoded"),
+            column("value", pa.struct(_typed([(v.fields, v.layout) for v in values])), "null: tombstone, or `reason`"),
+        ]
+    )
+
+
+def _typed(layouts: Sequence[tuple[Sequence[Field], str]]) -> list[pa.Field]:
+    """The fields of all layouts, each with the versions or the early-access release that have it."""
+    found = list[pa.Field]()
+    for name in dict.fromkeys(field.name for fields, _ in layouts for field in fields):
+        same = [(field, layout) for fields, layout in layouts for field in fields if field.name == name]
+        (first, layout), nested = same[0], [(field.fields, layout) for field, layout in same]
+        kind = pa.struct(_typed(nested)) if first.fields else _TYPES[first.element]
+        since = f"as of version {first.versions.start}; before, {first.default!r}" if first.versions.start else ""
+        early = f"layout of {layout} only; null in others" if layout else since
+        found.append(column(name, array(kind) if first.is_array else kind, early or "all versions"))
+    return found
+
+
+def _with_typed(
+    log: CoordinatorLog,
+    record: str,
+    typed: pa.Schema,
+    names: list[str],
+    key: int,
+    value: int,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """`names`: of the columns of the answer; `key`, `value`: the numbers of these columns."""
+    decoder, prefixes = CoordinatorRecordDecoder(log, is_raw=True), {n.to_bytes(2) for n in _types_of(log, record)}
+    for batch in batches:
+        pairs = zip(batch.columns[-1].to_pylist(), batch[key].to_pylist(), strict=True)
+        is_one = [topic == log.topic and each is not None and each[:2] in prefixes for topic, each in pairs]
+        *columns, _ = batch.filter(pa.array(is_one, pa.bool_())).columns
+        rows = [*map(partial(_typed_row, decoder), columns[key].to_pylist(), columns[value].to_pylist())]
+        more = zip(*rows, strict=True) if rows else [()] * 6
+        kinds = [*typed.types, pa.int16(), pa.int16(), STRING, STRING]
+        columns[key], columns[value], *last = map(pa.array, more, kinds)
+        yield pa.RecordBatch.from_arrays([*columns, *last], names=names)
+
+
+def _typed_row(decoder: CoordinatorRecordDecoder, key: bytes, value: bytes | None) -> tuple[Any, ...]:
+    """Key, value and TYPED of a record."""
+    known, found = decoder.key(key), decoder.decode(key, value)
+    fields = None if isinstance(known, Undecodable) else known.fields
+    if isinstance(found, Undecodable):
+        return fields, None, found.record_type, found.value_version, found.reason, found.detail
+    return fields, found.value, found.record_type, found.value_version, None, None
+
+
+def _require(frame: DataFrame, names: list[str], topic: str | None, columns: StructType) -> None:
     if topic is not None and topic not in COORDINATOR_LOGS:
         raise UsageError(
             "the argument topic names the log, also for a copy with another name; "
@@ -287,7 +414,7 @@ def _require(frame: DataFrame, names: list[str], topic: str | None) -> None:
             )
         if not isinstance(found, BinaryType | NullType):
             raise UsageError(f"decode needs binary columns key and value; {name} is {found.simpleString()}")
-    if taken := [name for name in COLUMNS.names if name in names]:
+    if taken := [name for name in columns.names if name in names]:
         raise UsageError(f"the frame has a column {taken[0]} already: rename it, decode makes one of that name")
 
 

@@ -20,9 +20,10 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 @dataclass(frozen=True)
 class SparkRunner:
-    """Tasks in Spark."""
+    """Tasks in Spark. `reports`: the columns that a task returns."""
 
     spark: SparkSession
+    reports = LINES
 
     @property
     def slots(self) -> int:
@@ -33,13 +34,20 @@ class SparkRunner:
         return str(self.spark.sparkContext.master).startswith("local")
 
     def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
-        return self.lines(self.frame(given), task) if given else []
+        return self.lines(self.frame(given, files), task) if given else []
 
     def lines(self, rows: DataFrame, task: Task) -> list[Line]:
         """The lines that the tasks of a frame report."""
-        return lines_in(rows.mapInArrow(with_storage(task), LINES).collect())
+        return self.collected(rows.mapInArrow(self.function(task), self.reports))
 
-    def frame(self, given: Sequence[pa.Table]) -> DataFrame:
+    def function(self, task: Task) -> Task:
+        """The task for mapInArrow."""
+        return with_storage(task)
+
+    def collected(self, reports: DataFrame) -> list[Line]:
+        return lines_in(reports.collect())
+
+    def frame(self, given: Sequence[pa.Table], files: Files = ()) -> DataFrame:
         """The rows of each table, in their order, in a Spark partition of their own."""
         shards = rows_by_task(self.spark, given)
         if len(given) == 1:

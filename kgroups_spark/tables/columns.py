@@ -64,7 +64,7 @@ def type_name(data_type: pa.DataType) -> str:
 
 
 # Types that Delta's log names otherwise than SQL.
-_IN_LOG = {"bigint": "long", "int": "integer", "smallint": "short"}
+_IN_LOG = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint": "byte"}
 
 
 def delta_schema(columns: Iterable[pa.Field]) -> dict[str, Any]:

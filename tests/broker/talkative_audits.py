@@ -23,19 +23,19 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit import night
+from kgroups_spark.audit import run
+from kgroups_spark.audit.night import read_steps
 from kgroups_spark.cli import main as cli
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import Fetcher
 from kgroups_spark.replay.ranges import LogRange, ReadContext
-from kgroups_spark.replay.stages import read_ranges, read_tasks
+from kgroups_spark.replay.stages import read_tasks, rows_of_ranges
 from kgroups_spark.sources.files import open_file, with_storage
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.spark.data_sources import KafkaRawDataSource
 from kgroups_spark.spark.runner import LINES, SparkRunner
 from kgroups_spark.spark.session import spark_session
-from kgroups_spark.spark.tasks import numbers
 from tests.small_lakes import FOR_SMALL_LAKES
 
 LOG4J = """
@@ -87,9 +87,9 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     client = client_properties(bootstrap, read_properties_file(str(properties)))
     context = ReadContext(1, "4.3", open_file, Fetcher(client, FetchLimits()))
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
-    tasks = [[LogRange(0, 0, 0, (piece,))]]
-    task: Any = partial(read_tasks, tasks, context)
-    frame = SparkRunner(spark).frame([numbers(1)[0]]).mapInArrow(with_storage(task), LINES)
+    ranges = [LogRange(0, 0, 0, (piece,))]
+    task: Any = partial(read_tasks, ranges, context)
+    frame = SparkRunner(spark).frame(rows_of_ranges([ranges])).mapInArrow(with_storage(task), LINES)
     for mode in ("simple", "extended", "codegen", "cost", "formatted"):
         frame.explain(mode)
 
@@ -139,9 +139,9 @@ def main(folder: Path, bootstrap: str, admin: str) -> None:
 
     def after_a_change(*arguments: Any, **more: Any) -> Any:
         change_password(admin)
-        return read_ranges(*arguments, **more)
+        return read_steps(*arguments, **more)
 
-    night.read_ranges = after_a_change
+    run.read_steps = after_a_change
     codes.append(audit("scram"))
     shutil.copytree(folder / "local", folder / "left-by-tasks")
     spark.stop()

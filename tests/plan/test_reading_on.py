@@ -29,7 +29,7 @@ from kgroups_spark.replay.counts import summed
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, readings
 from kgroups_spark.replay.ranges import RangeProgress, ReadContext
 from kgroups_spark.replay.sinks import AGAIN, FACT, FOR_REPLAY, PASSED_ON, ROWS, written
-from kgroups_spark.replay.stages import read_tasks
+from kgroups_spark.replay.stages import read_tasks, rows_of_ranges
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
@@ -366,10 +366,10 @@ class TestLeaderLost:
 
         opener = Opener(cluster.as_cluster(), FetchLimits())
         context = ReadContext(1, "4.3", open, opener=opener, chunk_bytes=ONE_BATCH)
-        numbers = [pa.record_batch([pa.array([0])], ["id"])]
+        numbers = rows_of_ranges([ranges])[0].to_batches()
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
         collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
-        lines = [*itertools.chain.from_iterable(written(read_tasks([ranges], context, numbers), collectors))]
+        lines = [*itertools.chain.from_iterable(written(read_tasks(ranges, context, numbers), collectors))]
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]

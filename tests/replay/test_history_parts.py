@@ -23,7 +23,7 @@ def table(name: str, folder: Path, *files: str) -> StoredTable:
 
 
 def reader(*shards: int) -> PartReader:
-    (found,) = TaskShards((shards,), dict.fromkeys(shards, 400)).readers(0)
+    (found,) = TaskShards((shards,), dict.fromkeys(shards, 400)).readers(shards)
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path
         [{"group_id": group, "partition": at % 4} for at, group in enumerate("aabbbbcccdddddddd")],
     )
     pq.write_table(rows_of(name, *rows), tmp_path / "0.parquet")
-    parts, reads = table(name, tmp_path, "0"), next(TaskShards(((0,),), {0: len(rows)}, at_once=8).readers(0))
+    parts, reads = table(name, tmp_path, "0"), next(TaskShards(((0,),), {0: len(rows)}, at_once=8).readers((0,)))
     for _ in range(2):
         found = [reads.rows(parts, 0, each)["group_id"].to_pylist() for each in reads.ranges(parts, 0)]
         assert sorted(group for some in found for group in some) == sorted(row["group_id"] for row in rows)

@@ -160,11 +160,11 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
         return dataset_of(name, uri, paths, **more)
 
     with mock.patch.object(stored_tables, "dataset_of", counted):
-        (reader,) = TASKS.readers(0)
+        (reader,) = TASKS.readers((0, 2))
         assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
         # The fifth has no row of this task.
         assert opened == {file.path: 1 for file in lake.files["offset_commits"][:4]}
-        for reader in replace(TASKS, at_once=10).readers(1):
+        for reader in replace(TASKS, at_once=10).readers((1, 3)):
             shard(lake, reader.shards[0], reader).rows("offset_commits")
     assert opened == {file.path: 3 for file in lake.files["offset_commits"][:4]} | {
         lake.files["offset_commits"][4].path: 1
@@ -173,7 +173,7 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
 
 def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
     lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
-    found = shard(lake, reader=next(replace(TASKS, at_once=4).readers(0)))
+    found = shard(lake, reader=next(replace(TASKS, at_once=4).readers((0, 2))))
     ranges = found.ranges()
     assert [places(found.rows("offset_commits", groups)) for groups in ranges] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(shard(lake).ranges()) == 1

@@ -51,7 +51,7 @@ def test_a_record_that_is_not_decoded_has_a_reason_unless_it_is_a_control_record
     nothing, group_id = (None,) * 9, KEY_OF_TYPE[2][4:].decode()
     unknown = "GroupMetadataValue version 99 is unknown (0 to 4 are known)"
     no_key = "The record has no key, so nothing says what it is about"
-    copy = "for a copy of a log give its name as the argument topic: decode(frame, '__consumer_offsets')"
+    copy = "for a copy of a log give its name as the argument topic: decode(frame, topic='__consumer_offsets')"
     decoded = [
         (2, "GroupMetadata", group_id, None, None, 99, None, "unknown_value_version", unknown),
         (*nothing[:7], "null_key", no_key),
@@ -81,12 +81,14 @@ def test_a_copy_of_another_name_is_decoded_as_the_argument_says(spark):
     rows = [("src.__consumer_offsets", bytearray(KEY_OF_TYPE[2]), None)]
     frame = spark.createDataFrame(rows, "topic string, key binary, value binary")
     assert [row.reason for row in kgroups_spark.decode(frame).collect()] == ["other_topic"]
-    assert [row.record_name for row in kgroups_spark.decode(frame, "__consumer_offsets").collect()] == ["GroupMetadata"]
+    assert [row.record_name for row in kgroups_spark.decode(frame, topic="__consumer_offsets").collect()] == [
+        "GroupMetadata"
+    ]
 
 
 def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     frame = spark.createDataFrame([(bytearray(b"\0\0\0\2me"), None)], "key binary, value binary")
-    (row,) = kgroups_spark.decode(frame.withColumn("a.b", F.lit(7)), "__transaction_state").collect()
+    (row,) = kgroups_spark.decode(frame.withColumn("a.b", F.lit(7)), topic="__transaction_state").collect()
     assert (row.transactional_id, row.record_value, row.reason, row["a.b"]) == ("me", None, None, 7)
 
 
@@ -108,6 +110,6 @@ def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
 )
 def test_unsuitable_frames_and_topics_are_refused(spark, columns, topic, said):
     with pytest.raises(UsageError, match=said):
-        kgroups_spark.decode(spark.createDataFrame([], columns), topic)
+        kgroups_spark.decode(spark.createDataFrame([], columns), topic=topic)
     with pytest.raises(UsageError, match="decode needs a DataFrame of Spark, not list"):
         kgroups_spark.decode([])

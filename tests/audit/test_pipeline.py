@@ -1,0 +1,183 @@
+"""The steps of an audit as jobs/nightly_audit.py takes them, on frames of this process: its tables are those of
+`run_audit`, and a pipeline that loses rows or steps does not count."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from kgroups_spark.audit.night import Step
+from kgroups_spark.audit.run import Audit, AuditOptions, AuditSummary, begin_audit
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.local import Local
+from kgroups_spark.sources.files import Task
+from kgroups_spark.spark.tasks import Files, Line, Processes, lines_in
+from tests.logs.dense_logs import dense_log
+from tests.logs.log_files import files_of_nights, random_cuts
+from tests.logs.night_logs import reported
+from tests.nights.nights_here import Audited, How, audit, audit_nights, new_lake
+
+JOB = runpy.run_path(str(Path(__file__).parents[2] / "jobs" / "nightly_audit.py"))["nightly_audit"]
+FILES = dense_log(3)
+HOW = How(offsets_partitions=50)
+Pipeline = Callable[[Any, AuditOptions], AuditSummary]
+
+
+@dataclass
+class Frame:
+    """The part of a DataFrame that the job uses: the rows of each task, and the reports of the tasks."""
+
+    tasks: list[pa.Table]
+
+    def mapInArrow(self, function: Task, schema: object) -> Iterator[tuple[str, str]]:
+        for rows in self.tasks:
+            for batch in function(iter(rows.to_batches())):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def where(self, keep: pc.Expression) -> Frame:
+        return Frame([rows.filter(keep) for rows in self.tasks])
+
+
+class FramesHere(Processes):
+    """The frames of a session, without Spark; the tasks run in this process."""
+
+    reports = None
+
+    def frame(self, given: list[pa.Table], files: Files = ()) -> Frame:
+        return Frame(given)
+
+    def function(self, task: Task) -> Task:
+        return task
+
+    def collected(self, reports: Iterator[tuple[str, str]]) -> list[Line]:
+        return lines_in(reports)
+
+
+def in_frames(audited: Audited) -> Audited:
+    audited.session = Local(audited.session.store, FramesHere(slots=3))
+    return audited
+
+
+def night(audited: Audited, files: dict[str, bytes], pipeline: Pipeline) -> None:
+    with mock.patch("tests.nights.nights_here.run_audit", pipeline):
+        audited.night(files, HOW)
+
+
+def ended(step: Step) -> None:
+    step.end(step.rows.mapInArrow(step.function, step.reports))
+
+
+def test_the_job_makes_the_tables_of_run_audit() -> None:
+    cuts = random_cuts(FILES, np.random.default_rng(1), nights=3, ranges=1)
+    by_job = in_frames(new_lake())
+    for files in files_of_nights(FILES, cuts):
+        night(by_job, files, JOB)
+    whole = audit_nights(FILES, cuts, HOW)
+    assert reported(by_job, FILES) == reported(whole, FILES)
+    assert [each.audit.audit_id for each in by_job.nights] == [each.audit.audit_id for each in whole.nights]
+    assert not (by_job.folder / "lake" / "_work").exists() or not [*(by_job.folder / "lake" / "_work").iterdir()]
+
+
+def test_the_rows_of_the_steps_are_ranges_and_shards() -> None:
+    seen = dict[str, pa.Table]()
+
+    def shown(spark: Any, options: AuditOptions) -> AuditSummary:
+        with begin_audit(spark, options) as begun:
+            begun.replay_state_logs()
+            for step in begun.read():
+                seen["ranges"] = pa.concat_tables(step.rows.tasks)  # type: ignore[attr-defined]
+                ended(step)
+            ended(step := begun.replay())
+            seen["shards"] = pa.concat_tables(step.rows.tasks)  # type: ignore[attr-defined]
+            begun.append_history()
+            begun.replace_current()
+            begun.save_state()
+            return begun.finish()
+
+    audited = in_frames(new_lake())
+    night(audited, FILES, shown)
+    progress = {each.offsets_partition: each for each in audited.newest.partitions or ()}
+    assert sorted(seen["ranges"]["offsets_partition"].to_pylist()) == sorted(progress)
+    assert sorted(seen["ranges"]["range"].to_pylist()) == [*range(len(progress))]
+    shards = dict(zip(*(seen["shards"][name].to_pylist() for name in ("shard", "records")), strict=True))
+    assert shards == {number: each.records for number, each in progress.items()}
+
+
+@pytest.mark.parametrize(
+    ("what", "column", "said"), [("read", "offsets_partition", "read"), ("replay", "shard", "replayed")]
+)
+def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what: str, column: str, said: str) -> None:
+    dropped = min(int(path.partition("-")[2].partition("/")[0]) for path in FILES if path.startswith("__consumer_off"))
+
+    def dropping(spark: Any, options: AuditOptions) -> AuditSummary:
+        def end(step: Step, of: str) -> None:
+            rows: Any = step.rows
+            kept = rows.where(pc.field(column) != dropped) if of == what else rows
+            step.end(kept.mapInArrow(step.function, step.reports))
+
+        with begin_audit(spark, options) as begun:
+            begun.replay_state_logs()
+            for step in begun.read():
+                end(step, "read")
+            end(begun.replay(), "replay")
+            begun.append_history()
+            begun.replace_current()
+            begun.save_state()
+            return begun.finish()
+
+    audited = in_frames(new_lake())
+    with pytest.raises(
+        KgroupsError, match=rf"partition {dropped} was not {said} whole: rows of the step were left out"
+    ):
+        night(audited, FILES, dropping)
+    night(audited, FILES, JOB)
+    assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
+
+
+def _without_reading(begun: Audit) -> None:
+    begun.replay_state_logs()
+    begun.replay()
+
+
+def _reading_without_end(begun: Audit) -> None:
+    begun.replay_state_logs()
+    [*begun.read()]
+
+
+def _without_state(begun: Audit) -> None:
+    begun.replay_state_logs()
+    for step in begun.read():
+        ended(step)
+    ended(begun.replay())
+    begun.append_history()
+    begun.replace_current()
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (_without_reading, "replay cannot come here"),
+        (_reading_without_end, "a step of the audit has not ended: reading "),
+        (_without_state, "the audit cannot finish without its step save_state"),
+    ],
+)
+def test_a_pipeline_without_one_of_its_steps_does_not_count(steps: Callable[[Audit], None], said: str) -> None:
+    def pipeline(spark: Any, options: AuditOptions) -> AuditSummary:
+        with begin_audit(spark, options) as begun:
+            steps(begun)
+            return begun.finish()
+
+    audited = in_frames(new_lake())
+    with pytest.raises(KgroupsError, match=said):
+        night(audited, FILES, pipeline)
+    night(audited, FILES, JOB)
+    assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
