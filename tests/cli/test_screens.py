@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
-from tests.cli.written_lake import write_lake
-from tests.nights.story import story
+from kgroups_spark.lake.local import Local
 
 FILE = Path(__file__).parent / "screens.txt"
 # A command; then what is printed, up to the next one or a comment. "2> " is stderr, the last line an exit code but 0.
@@ -21,10 +21,10 @@ SCREENS = dict(SCREEN.findall(FILE.read_text()))
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a lake written without Spark."""
+def place(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the demo's lake, made without Spark."""
     folder = tmp_path_factory.mktemp("story")
-    write_lake(folder / "lake", story().tables())
+    run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))
     return folder
 
 
