@@ -98,7 +98,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV) (once) ..."
-	@$(PIP_INSTALL) --editable '.[local]'
+	@$(PIP_INSTALL) --editable '.[local,live]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt

@@ -36,8 +36,8 @@ Row = dict[str, Any]
 # The names in the ledger of what a screen shows. It is too narrow for lists and maps; it has their sums instead.
 ON_THE_SCREEN = "audit_id status started_at finished_at as_of release_version source partitions quarantined notes owner"
 SCREEN = screen(
-    "audit_id=AUDIT status started_at=STARTED finished_at=FINISHED as_of=AS-OF_(UTC) release_version=RELEASE source "
-    "partition_count=#PARTITIONS records_read=#RECORDS quarantine_count=#QUARANTINED note_count=#NOTES"
+    "audit_id=AUDIT status started_at=STARTED* finished_at=FINISHED as_of=AS-OF_(UTC) release_version=RELEASE* source* "
+    "partition_count=#PARTITIONS* records_read=#RECORDS quarantine_count=IN-QUARANTINE note_count=#NOTES*"
 )
 
 # A status that only this command knows: the ledger has `running`.

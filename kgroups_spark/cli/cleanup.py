@@ -33,7 +33,7 @@ OPTIONS = (
     FAIL_IF_ANY,
     *ROWS,
 )
-SCREEN = screen("group_id=GROUP group_type=TYPE state topic idle_since offset_count=#OFFSETS expires_at")
+SCREEN = screen("group_id=GROUP group_type=TYPE* state* topic idle_since offset_count=#OFFSETS expires_at")
 COLUMNS = ["offsets_partition", "group_id", "group_type", "state", "topic", "idle_since", "offset_count", "expires_at"]
 
 UNUSED = """

@@ -20,6 +20,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, TYPES, Moment, Option, column, write
 from kgroups_spark.cli.open_lake import open_lake
@@ -60,21 +61,24 @@ OPTIONS = (
 _STATE = "group_id=GROUP coordinator=COORDINATOR_(ID)"
 _STATE_END = "member_count=#MEMBERS expires_at pending_count=PENDING"
 SCREENS: dict[tuple[What, str], str] = {
-    ("offsets", "consumer"): "group_id=GROUP topic partition +leader_epoch committed_offset=CURRENT-OFFSET "
-    "log_end_offset lag ?records_lost=LOST ?will_reset owner_member_id=CONSUMER-ID owner_client_host=HOST "
-    "owner_client_id=CLIENT-ID expires_at pending_offsets=PENDING",
+    ("offsets", "consumer"): "group_id=GROUP topic partition +leader_epoch* committed_offset=CURRENT-OFFSET "
+    "log_end_offset* lag ?records_lost=LOST ?will_reset owner_member_id=CONSUMER-ID* owner_client_host=HOST "
+    "owner_client_id=CLIENT-ID* expires_at pending_offsets=PENDING",
     ("offsets", "share"): "group_id=GROUP topic partition +leader_epoch committed_offset=START-OFFSET lag "
     "?records_lost=LOST",
-    ("offsets", "streams"): "group_id=GROUP topic partition committed_offset=CURRENT-OFFSET leader_epoch "
-    "log_end_offset lag=OFFSET-LAG ?records_lost=LOST ?will_reset ?owner_member_id=MEMBER ?owner_client_id=CLIENT-ID "
+    ("offsets", "streams"): "group_id=GROUP topic partition committed_offset=CURRENT-OFFSET leader_epoch* "
+    "log_end_offset* lag=OFFSET-LAG ?records_lost=LOST ?will_reset ?owner_member_id=MEMBER ?owner_client_id=CLIENT-ID* "
     "expires_at pending_offsets=PENDING",
-    ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST client_id "
+    ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST* client_id* "
     "partition_count=#PARTITIONS +member_epoch=CURRENT-EPOCH +current_assignment +assignment_epoch=TARGET-EPOCH "
     "+target_assignment +?upgraded",
-    ("members", "share"): "group_id=GROUP member_id=CONSUMER-ID client_host=HOST client_id partition_count=#PARTITIONS "
-    "+member_epoch current_assignment=ASSIGNMENT",
+    (
+        "members",
+        "share",
+    ): "group_id=GROUP member_id=CONSUMER-ID client_host=HOST* client_id* "
+    "partition_count=#PARTITIONS +member_epoch current_assignment=ASSIGNMENT",
     ("members", "streams"): "group_id=GROUP +assignment_epoch=TARGET-ASSIGNMENT-EPOCH +topology_epoch member_id=MEMBER "
-    "+member_protocol +member_epoch process_id=PROCESS client_id -tasks=ASSIGNMENTS +all_tasks=ASSIGNMENTS",
+    "+member_protocol +member_epoch process_id=PROCESS* client_id* -tasks=ASSIGNMENTS +all_tasks=ASSIGNMENTS",
     ("state", "consumer"): f"{_STATE} strategy=ASSIGNMENT-STRATEGY state +group_epoch "
     f"+assignment_epoch=TARGET-ASSIGNMENT-EPOCH {_STATE_END}",
     ("state", "share"): f"{_STATE} state +group_epoch +assignment_epoch {_STATE_END}",
@@ -202,7 +206,7 @@ def screen_of(group: Described, what: What, rows: Rows, verbose: bool) -> tuple[
         shown = column(each.lstrip("+-?"))
         is_wanted = not each.startswith("-" if verbose else "+")
         if is_wanted and ("?" not in each[:2] or any(row[shown.name] is not None for row in rows)):
-            columns.append(Column(shown.name, shown.heading, BROKEN.get(shown.name)))
+            columns.append(replace(shown, broken=BROKEN.get(shown.name)))
     split = [Column("offsets_partition", "OFFSETS-PARTITION")] if group.is_split else []
     return (*columns, *split)
 

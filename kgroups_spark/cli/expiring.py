@@ -50,9 +50,9 @@ OPTIONS = (
     *ROWS,
 )
 # `expires_in` is for the screen only.
-GROUPS_SCREEN = screen("group_id=GROUP group_type=TYPE state offset_count=#OFFSETS expires_at expires_in=IN reason")
+GROUPS_SCREEN = screen("group_id=GROUP group_type=TYPE* state offset_count=#OFFSETS expires_at expires_in=IN reason*")
 OFFSETS_SCREEN = screen(
-    "group_id=GROUP state topic partition committed_offset decision reason base_timestamp=BASE_(UTC) expires_at "
+    "group_id=GROUP state* topic partition committed_offset* decision* reason* base_timestamp=BASE_(UTC)* expires_at "
     "expires_in=IN"
 )
 

@@ -71,7 +71,9 @@ FORMAT = Option(
     name_value(FORMATS),
     "table",
 )
-WIDE = Option("--wide", "print full-width tables with all columns (default on a terminal: a form that fits it)")
+WIDE = Option(
+    "--wide", "print full-width tables with all columns (default on a terminal: a form that fits, without minor ones)"
+)
 ENGINE = Option(
     f"--engine {'|'.join(ENGINES)}",
     "engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
@@ -141,11 +143,11 @@ def screen(columns: str) -> tuple[Column, ...]:
 
 def column(spelled: str) -> Column:
     """`state`, headed STATE; `group_id=GROUP`, headed GROUP; `base=THE_BASE`, headed THE BASE; `why~`, a sentence
-    that may break between words. Times are headed (UTC)."""
-    name, _, heading = spelled.rstrip("~").partition("=")
+    that may break between words; `epoch*`, minor: a narrow screen leaves it out. Times are headed (UTC)."""
+    name, _, heading = spelled.rstrip("~*").partition("=")
     heading = heading.replace("_", " ") or name.upper().replace("_", "-")
     heading = f"{heading} (UTC)" if name.endswith(("_at", "_since")) else heading
-    return Column(name, heading, words if spelled.endswith("~") else None)
+    return Column(name, heading, words if "~" in spelled else None, is_minor="*" in spelled)
 
 
 def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], arguments: argparse.Namespace) -> None:

@@ -35,8 +35,8 @@ OPTIONS = (
     *ROWS,
 )
 SCREEN = screen(
-    "group_id=GROUP group_type=TYPE state generation group_epoch=EPOCH state_since member_count=#MEMBERS protocol_type "
-    "offsets_partition"
+    "group_id=GROUP group_type=TYPE state generation* group_epoch=EPOCH* state_since member_count=#MEMBERS "
+    "protocol_type* offsets_partition*"
 )
 COLUMNS = (*TABLES["groups"].columns.names, "known")
 

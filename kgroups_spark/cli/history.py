@@ -63,8 +63,8 @@ EVENT_SCREEN = screen(
     "time=TIME_(UTC) group_id=GROUP what=EVENT~ subject=MEMBER/TOPIC-PARTITION before after why=CAUSE~"
 )
 COMMIT_SCREEN = screen(
-    "time=TIME_(UTC) group_id=GROUP topic partition before after=OFFSET outcome effect=TOOK-EFFECT "
-    "owner_member_id=ASSIGNED-TO owner_client_host=HOST owner_client_id=CLIENT-ID metadata_shown=METADATA"
+    "time=TIME_(UTC) group_id=GROUP topic partition before after=OFFSET outcome effect=TOOK-EFFECT* "
+    "owner_member_id=ASSIGNED-TO* owner_client_host=HOST owner_client_id=CLIENT-ID* metadata_shown=METADATA*"
 )
 
 REBALANCE_SCREEN = screen(

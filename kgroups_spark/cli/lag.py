@@ -29,7 +29,7 @@ OPTIONS = (LAKE, GROUP, TOPIC, Option("--since T", "the trend from T on", moment
 _NUMBERS = "lag change records_lost=LOST behind trend"
 SCREENS = {
     False: screen(f"group_id=GROUP partition_count=#PARTITIONS {_NUMBERS}"),
-    True: screen(f"group_id=GROUP topic partition committed_offset log_start_offset log_end_offset {_NUMBERS}"),
+    True: screen(f"group_id=GROUP topic partition committed_offset* log_start_offset* log_end_offset* {_NUMBERS}"),
 }
 _NOW = ("lag", "records_lost", "estimated_lag_ms", "change", "since", "trend")
 _OF_PARTITION = ("committed_offset", "log_start_offset", "log_end_offset", "status")

@@ -25,12 +25,12 @@ from kgroups_spark.words import counted, first_of, format_duration, shell_word
 
 OPTIONS = (LAKE, Option("--exactly-once", "groups with offsets in transactions, instead of classic groups"), *ROWS)
 SCREEN = screen(
-    "group_id=GROUP state member_count=#MEMBERS protocol=ASSIGNOR converts why=WHY-NOT~ offsets_at_risk=AT-RISK "
-    "of_clients=CLIENTS~"
+    "group_id=GROUP state member_count=#MEMBERS* protocol=ASSIGNOR* converts why=WHY-NOT~ offsets_at_risk=AT-RISK "
+    "of_clients=CLIENTS~*"
 )
 EXACTLY_ONCE = "SELECT * FROM eos_style LEFT JOIN transaction_limits USING (group_id) ORDER BY group_id"
 EXACTLY_ONCE_SCREEN = screen(
-    "group_id=GROUP style ids=#IDS partitions=#PARTITIONS longest=LONGEST-TIMEOUT transactional_id"
+    "group_id=GROUP style ids=#IDS partitions=#PARTITIONS longest=LONGEST-TIMEOUT transactional_id*"
 )
 REASONS = {
     "protocol_type": "its protocol type is not consumer",

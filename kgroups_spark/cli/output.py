@@ -35,7 +35,7 @@ import orjson
 
 from kgroups_spark.cli.text import NULL, OWN_MARKS, Pieces, TextTable, display_width, filled, words
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.words import format_time, format_time_for_people, json_text, printable
+from kgroups_spark.words import counted, format_time, format_time_for_people, json_text, printable
 
 FORMATS = ("table", "json", "csv")
 _GOES_ON = "  "  # before a line that continues the previous one
@@ -48,13 +48,14 @@ class Column:
     """A column of a command's output: its contract name, and its heading on the screen.
 
     `broken`: where its text may break on a narrow screen (display.words; None: nowhere). `says_none`: a column without
-    values says something, too, so a narrow screen keeps it.
+    values says something, too, so a narrow screen keeps it. `is_minor`: a narrow screen may leave it out.
     """
 
     name: str
     heading: str = ""
     broken: Callable[[str], str] | None = None
     says_none: bool = False
+    is_minor: bool = False
 
 
 def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
@@ -146,7 +147,8 @@ def plain_value(value: Any) -> Any:
 def table_of(rows: Iterable[Row], columns: Sequence[Column]) -> TextTable:
     """The rows as a table for a screen."""
     kept = [column.heading for column in columns if column.says_none]
-    table = TextTable([column.heading for column in columns], kept)
+    minor = [column.heading for column in columns if column.is_minor]
+    table = TextTable([column.heading for column in columns], kept, minor)
     for row in rows:
         table.add([_cell(row[column.name], column) for column in columns])
     return table
@@ -156,6 +158,7 @@ def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) ->
     table = table_of(rows, columns)
     for line in table.lines(screen_width(out)):
         show(line, out)
+    _left_out.get({}).update(dict.fromkeys(table.left_out))
     return len(table.rows)
 
 
@@ -233,16 +236,22 @@ def until_closed() -> Iterator[None]:
 
 
 _is_wide: ContextVar[bool] = ContextVar("_is_wide", default=False)
+_left_out: ContextVar[dict[str, None]] = ContextVar("_left_out")  # headings
 
 
 @contextmanager
 def wide_tables(is_wide: bool) -> Iterator[None]:
-    """Prints the block's tables at full width, even on a terminal: --wide."""
-    before = _is_wide.set(is_wide)
+    """Prints the block's tables at full width, even on a terminal: --wide. Else says at its end which columns a narrow
+    screen has left out."""
+    before, left_out = _is_wide.set(is_wide), dict[str, None]()
+    _left_out.set(left_out)
     try:
         yield
     finally:
         _is_wide.reset(before)
+    if left_out:
+        sys.stdout.flush()
+        say(f"{counted(len(left_out), 'column')} left out: {', '.join(left_out)} (--wide has all)")
 
 
 def screen_width(out: TextIO) -> int | None:

@@ -1,7 +1,8 @@
 """Rows of text for a screen. Numbers, times and names are never cut: if a row is too wide, the form changes.
 
-If a screen is too narrow for all columns, empty columns are dropped first. Next, headings and sentences wrap. Then a
-row takes two or three lines, with some of its columns in each:
+If a screen is too narrow for all columns, empty columns are dropped first. Next, headings and sentences wrap. Then
+minor columns are left out, the last one first, if the others fit. If not, a row takes two or three lines, with some of
+its columns in each:
 
     GROUP           TYPE      STATE        #OFFSETS
         EXPIRES-AT (UTC)     IN
@@ -126,11 +127,14 @@ NULL = _Null("-")
 
 class TextTable:
     """A heading and rows; a column is right-aligned if all its cells are numbers. `kept`: headings of columns that are
-    shown on every screen, even if they are empty."""
+    shown on every screen, even if they are empty; `minor`: of those that a narrow screen leaves out, if that is
+    enough. `left_out`: those that the last lines() left out."""
 
-    def __init__(self, headings: Sequence[str], kept: Collection[str] = ()) -> None:
+    def __init__(self, headings: Sequence[str], kept: Collection[str] = (), minor: Collection[str] = ()) -> None:
         self.headings = list(headings)
         self.kept = kept
+        self.minor = minor
+        self.left_out: list[str] = []
         self.rows: list[list[str | int]] = []
 
     def add(self, row: Sequence[str | int]) -> None:
@@ -144,7 +148,13 @@ class TextTable:
             return _aligned(columns, [column.natural for column in columns])
         named = zip(self.headings, columns, strict=True)
         columns = [column for heading, column in named if column.says_something or heading in self.kept] or columns
-        return _in_one_line(columns, width) or _in_some_lines(columns, width) or _blocks(columns, width)
+        major = list(columns)
+        for last in [None, *(column for column in reversed(columns) if column.heading in self.minor)]:
+            major = [column for column in major if column is not last]
+            if lines := _in_one_line(major, width):
+                self.left_out = [column.heading for column in columns if column not in major]
+                return lines
+        return _in_some_lines(columns, width) or _blocks(columns, width)
 
     def _column(self, index: int) -> _Column:
         cells = [row[index] for row in self.rows]

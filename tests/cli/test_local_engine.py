@@ -51,7 +51,7 @@ def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path: Path) -> None
     lake = ["--lake", "./lake"]
     facts, rows, said = run(
         tmp_path,
-        ["demo", "--engine", "local", *lake],
+        ["demo", *lake],
         ["audit", "--engine", "local", *lake, "--segments", str(SEGMENTS)],
         ["rebuild", "--engine", "local", *lake],
         ["maintain", "--engine", "local", *lake, "--keep", "3d"],
@@ -59,7 +59,7 @@ def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path: Path) -> None
         ["groups", *lake, "--format", "json"],
     )
     assert facts == {"codes": [0] * 6, "loaded": []}
-    assert "__consumer_offsets: 35 groups, 186 committed offsets" in rows
+    assert "A small shop: 35 groups, 186 committed offsets" in rows
     assert sum(line.startswith("{") for line in rows.splitlines()) == 35
     assert "audit 2: no new record" in said
     assert "offset_commits: 28,404 rows removed" in said
@@ -79,7 +79,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_java_the_engine_is_named(no_java: None, tmp_path: Path, capsys: Any) -> None:
-    assert main(["demo", "--lake", str(tmp_path / "lake")]) == 1
+    assert main(["audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]) == 1
     said = capsys.readouterr().err
     assert "no Java found" in said
     assert said.endswith("Or add --engine local, which needs no Java and no Spark\n")

@@ -37,6 +37,29 @@ def test_empty_columns_are_dropped_first():
     assert made.lines(27) == ["GROUP        OFFSET", "orders  12345678901", "-                 7"]
 
 
+def test_minor_columns_are_left_out_from_the_last_one_on_if_that_is_enough():
+    made = TextTable(["GROUP", "EPOCH", "STATE", "HOST"], minor=["EPOCH", "HOST"])
+    made.add(["orders", 7, "Stable", "/10.0.0.17"])
+    assert made.lines(33) == ["GROUP   EPOCH  STATE   HOST", "orders      7  Stable  /10.0.0.17"]
+    assert made.left_out == []
+    assert made.lines(32) == ["GROUP   EPOCH  STATE", "orders      7  Stable"]
+    assert made.left_out == ["HOST"]
+    assert made.lines(20) == ["GROUP   STATE", "orders  Stable"]
+    assert made.left_out == ["EPOCH", "HOST"]
+
+
+def test_no_column_is_left_out_where_the_others_do_not_fit_either():
+    made = TextTable(["GROUP", "HOST", "CLIENT-ID"], minor=["HOST"])
+    made.add(["orders", "/10.0.0.17", "a-client-with-a-long-name"])
+    assert [made.lines(30), made.left_out] == [
+        ["GROUP   HOST", "    CLIENT-ID", "orders  /10.0.0.17", "    a-client-with-a-long-name"], []
+    ]  # fmt: skip
+    named = TextTable(["GROUP", "HOST", "CLIENT-ID"])
+    named.add(["orders", "/10.0.0.17", "a-client"])
+    named.lines(20)
+    assert named.left_out == []
+
+
 def test_a_column_of_empty_texts_is_shown():
     """They may be names."""
     assert table(["GROUP", "TOPIC"], ["", "a" * 20]).lines(20) == ["GROUP  ''", "TOPIC", "a" * 20]

@@ -1,0 +1,118 @@
+"""`kgroups demo`: what its screen says is in the lake, and each command on it shows it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.cli.demo import SEGMENTS, STORY, program_name
+from kgroups_spark.cli.main import main
+from tests.logs.demo_log import demo_log, shipped
+from tests.pages import blocks
+
+# What each command on the screen prints, at 80 columns.
+SHOWS = {
+    "invoice-export": ["45608  41719", "60247  55839", "50310  46415"],
+    "returns-sync": ["waits for stock-levels-2, held by", "waits for stock-levels-1, held by", "out in 1m 21s"],
+    "dead-letters": ["packing-tasks  shipments", "5 records of 1 share group"],
+    "pending": ["tx-payments-ledger-4882e7d3-vg6q2", "open for 2d 23h: hanging", "kafka-transactions.sh"],
+    "carrier-feedback": ["157262", "284798", "193494", "310700", "114736"],
+    "findings --all-audits": ["fraud-scoring-1 of fraud-scoring was taken over", "/10.11.37.204, /10.12.25.192"],
+    "order-totals": ["ACTIVE: 0:[0,2,3]", "ACTIVE: 0:[1,4,5]"],
+    "expiring": ["one-off-export", "18 offsets of 6 groups"],
+    "findings": ["hanging_transaction", "contested_static_member", "offset_skipped"],
+    "report": ["report.html"],
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder with the lake, and the screen of a terminal of 80 columns."""
+    folder, before = tmp_path_factory.mktemp("demo"), Path.cwd()
+    with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as screen:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "80")
+        lines: list[str] = []
+        screen.setattr("kgroups_spark.cli.demo.show", lines.append)
+        assert main(["demo", "--engine", "local"]) == 0
+    assert Path.cwd() == before
+    return folder, "\n".join(lines)
+
+
+def test_the_shipped_log_is_what_its_generator_writes() -> None:
+    """And the generator gives the same again: nothing of what it wrote before is read as input."""
+    assert demo_log(shipped()) == shipped()
+
+
+def test_it_is_a_story_of_40_lines_at_80_columns(told: tuple[Path, str]) -> None:
+    lines = told[1].splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert [line for line in blocks("README.md")[1].splitlines() if line not in lines] == ["..."] * 2
+
+
+@pytest.mark.parametrize("command", [command for _, command in STORY])
+def test_each_command_shows_what_is_said(
+    command: str, told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, screen = told
+    name, _, rest = command.partition(" ")
+    pasted = f"  kgroups {name} --lake ./lake {rest}".rstrip()
+    assert pasted in screen.splitlines()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(shlex.split(pasted)[1:]) == 0
+    out, err = capsys.readouterr()
+    words = next(words for key, words in SHOWS.items() if key in command)
+    plain = re.sub(r"\s*\n\s*", " ", out + err)
+    assert [each for each in words if each not in plain and each not in out + err] == []
+
+
+def test_its_numbers_are_those_of_the_lake(told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from kgroups_spark import open_lake
+
+    lake = open_lake(told[0] / "lake")
+
+    def one(query: str) -> object:
+        return next(iter(lake.rows(query)[0].values()))
+
+    story = "\n".join(what for what, _ in STORY)
+    moved = "SELECT sum({}) FROM group_events WHERE group_id = '{}' AND event = '{}'"
+    back = one(moved.format("offset_before - offset_after", "invoice-export", "offset_rewound"))
+    skipped = one(moved.format("offset_after - offset_before", "carrier-feedback", "offset_restarted"))
+    given_up = one("SELECT sum(records) FROM dead_letters")
+    due = "SELECT count(DISTINCT group_id) FROM offset_expiry WHERE expires_at <= (SELECT as_of FROM last_audit)"
+    soon = f"{due} + INTERVAL 7 DAY"
+    assert f"sent {back:,} invoices twice" in story
+    assert f"never reads {skipped:,} records" in story
+    assert f"gave up {given_up} records" in story
+    assert f"{one(soon)} groups lose their offsets within a week, {one(due)} of them" in story
+
+
+def test_a_second_run_reads_nothing_new_and_says_the_same(
+    told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(told[0])
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["demo", "--engine", "local"]) == 0
+    assert capsys.readouterr().out.splitlines() == told[1].splitlines()
+
+
+def test_the_shipped_log_is_small() -> None:
+    assert sum(path.stat().st_size for path in SEGMENTS.glob("*/*.log")) < 4_000_000
+
+
+def test_commands_name_a_program_that_the_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "venv" / "bin" / "kgroups"
+    command.parent.mkdir(parents=True)
+    command.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    assert program_name(str(command)) == "venv/bin/kgroups"
+    assert program_name("../elsewhere/kgroups") == "../elsewhere/kgroups"
+    assert program_name("/usr/lib/spark/jobs/nightly_audit.py") == "kgroups"
+    monkeypatch.setenv("PATH", str(command.parent))
+    assert program_name(str(command)) == "kgroups"
