@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from kgroups_spark import errors as attempts
+from kgroups_spark import errors
 from kgroups_spark.audit.result import Shortfall, current_tables, unsettled_note
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
@@ -23,7 +23,7 @@ from kgroups_spark.findings.finding import KINDS, Evidence
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, tidy_logs
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
-from kgroups_spark.replay import range_decoder as partition_reading
+from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
@@ -109,7 +109,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
     rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
-    monkeypatch.setattr(partition_reading, "MOST_ROUNDS", rounds)
+    monkeypatch.setattr(range_decoder, "MOST_ROUNDS", rounds)
     batches = b"".join(batch(offset, [(b"k", b"v")]) for offset in (0, 7, 8))
     (summary,) = audit({f"__consumer_offsets-0/{0:020d}.log": batches}).nights
     assert summary.shortfall == short
@@ -159,7 +159,7 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(finders, "IN_PYTHON", (broken, *finders.IN_PYTHON))
     with pytest.raises(ZeroDivisionError):
         audit(log.files)
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
     with_failure = audit(log.files)
     assert with_failure.found() == sound
     (note,) = [each for each in with_failure.newest.notes or () if "broken" in each]
@@ -168,21 +168,21 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
 
 
 def test_a_summary_that_fails_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
-    made, note = attempts.attempt("counting the tables", lambda: [][1])
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
+    made, note = errors.attempt("counting the tables", lambda: [][1])
     assert made is None and note is not None and "counting the tables failed (IndexError" in note
-    assert attempts.attempt("adding", lambda: 1 + 1) == (2, None)
+    assert errors.attempt("adding", lambda: 1 + 1) == (2, None)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
 def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
 
     def fail() -> None:
         raise error
 
     reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
-    assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; the rest of the audit counts")
+    assert errors.attempt("tidying", fail) == (None, f"tidying failed: {reason}; the rest of the audit counts")
 
 
 def test_removed_groups_still_count_for_the_number_of_offsets_partitions():

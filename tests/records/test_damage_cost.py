@@ -16,7 +16,6 @@ import pytest
 from crc32c import crc32c
 
 from kgroups_spark.records import batches, damage, segment
-from kgroups_spark.records import segment as scan
 from kgroups_spark.records.batches import DIRECT, MOST_RECORDS, Checksums
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import LEAD, Window, read_segment
@@ -84,7 +83,7 @@ HOSTILE = [
 @contextmanager
 def counted_work(work: dict[str, int]) -> Iterator[None]:
     """Bytes searched, headers walked over, bytes moved and given to a new buffer."""
-    plausible, walk, to_front = damage._plausible, scan.walk, Window._to_front
+    plausible, walk, to_front = damage._plausible, segment.walk, Window._to_front
 
     def searching(data: np.ndarray, low: int, high: int, above: int) -> list[int]:
         work["searched"] = work.get("searched", 0) + high - low
@@ -101,7 +100,7 @@ def counted_work(work: dict[str, int]) -> Iterator[None]:
 
     with (
         mock.patch.object(damage, "_plausible", searching),
-        mock.patch.object(scan, "walk", walking),
+        mock.patch.object(segment, "walk", walking),
         mock.patch.object(Window, "_to_front", moving),
     ):
         yield
