@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgroups_spark import errors as attempts
+from kgroups_spark import errors
 from kgroups_spark.cli.entry import leave_pandas_out
 from tests import one_session
 from tests.chosen import VARIABLE, Chosen, Laws, is_its_turn, seed
@@ -62,7 +62,7 @@ ROOM = 1 << 30
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # In tests, a bug that an audit would survive is an error.
-attempts.SURVIVED = ()
+errors.SURVIVED = ()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,9 +20,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import kgroups_spark
-from kgroups_spark import errors as extras
+from kgroups_spark import errors
 from kgroups_spark.cli import report
-from kgroups_spark.sql import by_duckdb as duckdb_reader
+from kgroups_spark.sql import by_duckdb
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of
 
@@ -74,7 +74,7 @@ def test_the_version_is_written_in_one_place() -> None:
 
 def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> None:
     extras = {name: " ".join(texts) for name, texts in PROJECT["optional-dependencies"].items()}
-    assert all(name in extras["read"] for name in duckdb_reader.PACKAGES)
+    assert all(name in extras["read"] for name in by_duckdb.PACKAGES)
     assert all(name.replace("_", "-") in extras["report"] for name in report.NEEDED)
     assert f"{PROJECT['name']}[read]" in extras["report"]
     assert f"{PROJECT['name']}[cluster,report]" in extras["local"]
@@ -98,8 +98,8 @@ def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("importlib.metadata.distribution", distribution)
-    monkeypatch.setattr(extras, "IMPORTED_FROM", folder)
-    assert extras.how_to_install("read") == command
+    monkeypatch.setattr(errors, "IMPORTED_FROM", folder)
+    assert errors.how_to_install("read") == command
 
 
 def test_one_module_says_how_extras_are_installed() -> None:

@@ -13,8 +13,7 @@ from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.lake.kernel import CarryingRunner
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay import ranges
-from kgroups_spark.replay import shard_states as stored
+from kgroups_spark.replay import ranges, shard_states
 from tests.nights.lakes import contents, copy_until, in_segments
 from tests.recorded_logs import CORPORA
 
@@ -26,7 +25,7 @@ def test_carried_files_give_the_same_tables(
     local: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
-    monkeypatch.setattr(stored, "RECORDS_OF_A_TASK", 100)
+    monkeypatch.setattr(shard_states, "RECORDS_OF_A_TASK", 100)
     with zipfile.ZipFile(CORPORA) as archive:
         archive.extractall(tmp_path / "corpora")
     in_segments(tmp_path / "corpora" / "logs" / NAME, tmp_path / "rolled", batches=6)

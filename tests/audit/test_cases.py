@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.nights.nights_here import Audited, How, audit, new_lake
+from tests.nights.nights_here import LOOKING, Audited, How, audit, new_lake
 from tests.records.build import batch, message, record
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
@@ -49,7 +49,7 @@ def marker(base_offset: int, producer_id: int, control_type: int = 1, epoch: int
 
 
 def run(*batches: bytes, partition: int = 0) -> Audited:
-    return audit({f"__consumer_offsets-{partition}/{0:020d}.log": b"".join(batches)})
+    return audit({f"__consumer_offsets-{partition}/{0:020d}.log": b"".join(batches)}, LOOKING)
 
 
 def offsets(audited: Audited) -> dict[str, int]:
@@ -190,7 +190,7 @@ def test_records_in_another_order_than_their_offsets_are_applied_as_kafka_does(
     odd = batch(10, pairs, body=body, last_offset_delta=last)
     segment = odd + batch(11 + last, [(offset_key("h"), offset_v3(3))])
     files = {f"__consumer_offsets-0/{10:020d}.log": segment}
-    audited = audit(files, How(release))
+    audited = audit(files, How(release, findings=True))
     committed = {(row["group_id"], row["topic"]): row["committed_offset"] for row in audited.rows("committed_offsets")}
     assert committed == {("g", "t"): 7, ("g", "u"): 9, ("h", "t"): 3}
     assert (reasons(audited), load_would_fail(audited)) == ([], [])

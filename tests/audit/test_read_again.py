@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.replay import shard as replay_shard
+from kgroups_spark.replay import shard
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import Files, GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
@@ -61,7 +61,7 @@ def test_a_lake_equals_its_log_whichever_night_reads_it_again(
     release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
 ) -> None:
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
-    monkeypatch.setattr(replay_shard, "RECORDS_AT_ONCE", 1)
+    monkeypatch.setattr(shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
     for seed, name in chosen.some(enumerate(sorted(found)[RELEASES.index(release) :: 13]), 1):
         rng, log, nights = (np.random.default_rng(seed), GrowingLog(found[name]), Nights(how_of(release)))

@@ -31,7 +31,7 @@ def night(lake: Audited, committed: int, *times: int, topic: str = TOPIC) -> Aud
     data = b"".join(commit(offset, ms) for offset, ms in enumerate(times))
     write_files(log, {f"{topic}-0/{0:020}.log": data})
     (log / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {committed}\n")
-    with in_memory(), patched(How(clock_ms=CLOCK_MS)):
+    with in_memory(), patched(How(clock_ms=CLOCK_MS, findings=True)):
         done = run_audit(lake.session, AuditOptions(lake=lake.lake, segments=[str(log)], offsets_partitions=1))
     lake._ended(done)
     return done

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit import cluster_facts as module
+from kgroups_spark.audit import cluster_facts
 from kgroups_spark.audit.cluster_facts import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST
 from kgroups_spark.cluster.requests import TopicMetadata
@@ -105,7 +105,7 @@ def test_a_start_without_an_end_is_not_reported() -> None:
 
 
 def test_thousands_of_topics_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOPICS_AT_ONCE", 4)
+    monkeypatch.setattr(cluster_facts, "TOPICS_AT_ONCE", 4)
     names = [f"t{number}" for number in range(10)]
     brokers = FakeBrokers(known=[topic(name, (1, 2)) for name in names])
     assert len(seen(brokers, *((name, 0) for name in names))) == 20
@@ -126,9 +126,9 @@ class Slow(FakeBrokers):
 
 
 def test_the_wait_for_partitions_without_leaders_is_limited_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOPICS_AT_ONCE", 1)
+    monkeypatch.setattr(cluster_facts, "TOPICS_AT_ONCE", 1)
     brokers = Slow(known=[topic(f"t{number}", (None, 1)) for number in range(4)])
-    monkeypatch.setattr(module.time, "monotonic", lambda: brokers.clock)
+    monkeypatch.setattr(cluster_facts.time, "monotonic", lambda: brokers.clock)
     assert len(seen(brokers, *((f"t{number}", 0) for number in range(4)))) == 8
     waits = [each[3] for each in brokers.asked if each[0] == "list_offsets" and each[1] == EARLIEST]
     assert waits == [15_000, 6_000, 0, 0]

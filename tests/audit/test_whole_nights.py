@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from kgroups_spark import errors as attempts
+from kgroups_spark import errors
 from kgroups_spark.audit.result import Shortfall, current_tables, unsettled_note
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
@@ -23,7 +23,7 @@ from kgroups_spark.findings.finding import KINDS, Evidence
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, tidy_logs
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
-from kgroups_spark.replay import range_decoder as partition_reading
+from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
@@ -32,7 +32,7 @@ from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
-from tests.nights.nights_here import CLOCK_MS, Audited, How, audit, audit_nights, new_lake
+from tests.nights.nights_here import CLOCK_MS, LOOKING, Audited, How, audit, audit_nights, new_lake
 from tests.offsets.mixed_twin import mixed_of
 from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
@@ -83,20 +83,20 @@ def assert_mixed_commits(found: Audited) -> None:
 def test_mixed_commits_are_those_of_one_night() -> None:
     log = Log().commit("g", producer=7).end(7)
     before, whole = log.files, log.commit("g", times=2).commit("g", partition=1).files
-    (found,) = [each for each in check(audit(whole)).found() if each["finding"] == "mixed_commits"]
+    (found,) = [each for each in check(audit(whole, LOOKING)).found() if each["finding"] == "mixed_commits"]
     assert found["detail"].startswith(
         "t-0 of g was committed 1 time in transactions and 2 times outside them. The later"
     )
     nights = new_lake()
     for files in (before, whole):
-        nights.night(files, How())
+        nights.night(files, LOOKING)
         assert [each for each in check(nights).found() if each["finding"] == "mixed_commits"] == []
 
 
 def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
     """As of its newest time, and a month later, when everything that can be overdue is."""
     for name in chosen.some(sorted(logs()), 1):
-        files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS)
+        files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS, findings=True)
         cuts = random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1)
         found = check(audit_nights(files, cuts, how))
         first, second = (to_epoch_ms(each.audit.as_of) for each in found.nights)
@@ -109,9 +109,9 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
     rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
-    monkeypatch.setattr(partition_reading, "MOST_ROUNDS", rounds)
+    monkeypatch.setattr(range_decoder, "MOST_ROUNDS", rounds)
     batches = b"".join(batch(offset, [(b"k", b"v")]) for offset in (0, 7, 8))
-    (summary,) = audit({f"__consumer_offsets-0/{0:020d}.log": batches}).nights
+    (summary,) = audit({f"__consumer_offsets-0/{0:020d}.log": batches}, LOOKING).nights
     assert summary.shortfall == short
     assert [line for line in summary.lines() if "faster than the audit could read" in line] == list(
         map("  {}".format, unsettled_note(short.unsettled))
@@ -123,7 +123,7 @@ def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
     for seed in chosen.some(range(200), 1):
         rng = random.Random(seed)
         files = damaged(logs()[rng.choice(names)], rng)
-        check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS)))
+        check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
 
 
 def streams_group_that_never_reconciles() -> Log:
@@ -143,7 +143,7 @@ STREAMS_MEMBER = {
 
 
 def test_a_member_without_current_assignment_does_not_reconcile() -> None:
-    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH))
+    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
     (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
     assert (finding["group_id"], finding["member_id"]) == ("s", "m")
     assert "has no assignment at all" in finding["detail"]
@@ -154,13 +154,13 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
         raise ZeroDivisionError("a name of the log")
 
     log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
-    sound = audit(log.files).found()
+    sound = audit(log.files, LOOKING).found()
     assert {each["finding"] for each in sound} == {"target_for_unknown_member"}
     monkeypatch.setattr(finders, "IN_PYTHON", (broken, *finders.IN_PYTHON))
     with pytest.raises(ZeroDivisionError):
-        audit(log.files)
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
-    with_failure = audit(log.files)
+        audit(log.files, LOOKING)
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
+    with_failure = audit(log.files, LOOKING)
     assert with_failure.found() == sound
     (note,) = [each for each in with_failure.newest.notes or () if "broken" in each]
     assert note.startswith("looking for broken failed (ZeroDivisionError at test_whole_nights.py:")
@@ -168,21 +168,21 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
 
 
 def test_a_summary_that_fails_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
-    made, note = attempts.attempt("counting the tables", lambda: [][1])
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
+    made, note = errors.attempt("counting the tables", lambda: [][1])
     assert made is None and note is not None and "counting the tables failed (IndexError" in note
-    assert attempts.attempt("adding", lambda: 1 + 1) == (2, None)
+    assert errors.attempt("adding", lambda: 1 + 1) == (2, None)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
 def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
 
     def fail() -> None:
         raise error
 
     reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
-    assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; the rest of the audit counts")
+    assert errors.attempt("tidying", fail) == (None, f"tidying failed: {reason}; the rest of the audit counts")
 
 
 def test_removed_groups_still_count_for_the_number_of_offsets_partitions():
@@ -195,33 +195,33 @@ def test_removed_groups_still_count_for_the_number_of_offsets_partitions():
     for name in names[1:]:
         log.gone(2, name)
     for _ in range(2):
-        found.night(log.files, How())
+        found.night(log.files, LOOKING)
         assert [(row["group_id"], row["is_misplaced"]) for row in found.rows("groups")] == [(names[0], False)]
         log.classic(names[0])
 
 
 def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
     files = dense_log(1, 5)
-    audited = audit(files)
+    audited = audit(files, LOOKING)
     logs = audited.session.store.logs
     del logs[next(path for path in logs if path.endswith("/audits"))]
     with pytest.raises(
         UsageError, match="has lost its table audits, which cannot be rebuilt: restore it, or name a new"
     ):
-        audited.night(files, How())
+        audited.night(files, LOOKING)
 
 
 def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_ledger() -> None:
     files = dense_log(1, 5)
-    audited = audit(files)
+    audited = audit(files, LOOKING)
     exists = iter([False])  # the other one creates it, and adds rows, after this look
     with mock.patch.object(Lake, "exists", lambda lake: next(exists, True)):
-        audited.night(files, How())
+        audited.night(files, LOOKING)
     assert [night.audit.audit_id for night in audited.nights] == [1, 2]
 
 
 def test_the_versions_of_all_tables_take_one_read_of_the_ledger() -> None:
-    audited = audit({f"__consumer_offsets-0/{0:020d}.log": batch(0, [])})
+    audited = audit({f"__consumer_offsets-0/{0:020d}.log": batch(0, [])}, LOOKING)
     with in_memory(), mock.patch.object(Lake, "rows", autospec=True, side_effect=Lake.rows) as rows:
         lake = Lake.open(audited.session, audited.lake)
         # An audit has looked at the current tables before.

@@ -67,6 +67,11 @@ class Proxy:
         with self._lock:
             self._happens = self.fetches + number, act
 
+    def forget(self) -> None:
+        """Nothing happens at a fetch any more."""
+        with self._lock:
+            self._happens = None
+
     @property
     def has_happened(self) -> bool:
         """Whether it acted, and tasks have fetched since."""

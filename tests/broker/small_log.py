@@ -27,8 +27,8 @@ SMALL_ANSWERS = {"fetch.max.bytes": "16384"}
 TOPIC, PARTITIONS = "orders", 8
 # A few for each offsets partition.
 GROUPS = [f"group-{number}" for number in range(8)]
-# A log alone names no topic that has not been committed by id, and no topic's ends.
-ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets"}
+# A log alone names no topic that has not been committed by id, no topic's ends and nothing that brokers are set to.
+ONLY_A_CLUSTER_SAYS = {"cluster_facts", "topics", "topic_offsets"}
 
 
 def make_topic(

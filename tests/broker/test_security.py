@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from kgroups_spark.cluster import oauth as tokens
+from kgroups_spark.cluster import oauth as oauth_tokens
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.oauth import NoToken
@@ -70,7 +70,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 @pytest.fixture(autouse=True)
 def no_secret_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No logger writes a secret at level DEBUG, kafka-python's included."""
-    monkeypatch.setattr(tokens, "_issued", {})
+    monkeypatch.setattr(oauth_tokens, "_issued", {})
     monkeypatch.setenv("no_proxy", "localhost")
     caplog.set_level(logging.DEBUG)
     yield

@@ -17,7 +17,7 @@ from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.coordinator.share_shard import share_lag
-from kgroups_spark.findings import finders as transactions
+from kgroups_spark.findings import finders
 from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import MemberReported, Reported, Step, play_the_stories
@@ -96,8 +96,8 @@ def lake(
     """The lake of an audit. It takes a transaction that has been open for a millisecond as open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transactions, "MAX_TRANSACTION_TIMEOUT_MS", 0)
-        patch.setattr(transactions, "TOO_LONG_MS", 1)
+        patch.setattr(finders, "MAX_TRANSACTION_TIMEOUT_MS", 0)
+        patch.setattr(finders, "TOO_LONG_MS", 1)
         live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
     return folder
 

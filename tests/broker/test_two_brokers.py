@@ -31,6 +31,8 @@ MOVING, ALONE = 1, 3
 # By partition, when the second broker has been away and nothing has been elected since.
 AFTER_A_RESTART = [1, 1, 1, 2]
 FETCHERS_PER_BROKER = 2
+# A broker that comes back is let in when the session that it had before has ended.
+SESSION = {"broker.session.timeout.ms": "9000"}
 # offsets.retention.minutes of the first and the second.
 RETENTION = (77, 66)
 SHORTEST_MS = 66 * 60_000
@@ -78,9 +80,9 @@ class TwoBrokers:
 
 
 @pytest.fixture(scope="module")
-def both(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+def cluster(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
     folder = tmp_path_factory.mktemp("both")
-    settings = {**SMALL_ANSWERS, "auto.leader.rebalance.enable": "false"}
+    settings = {**SMALL_ANSWERS, **SESSION, "auto.leader.rebalance.enable": "false"}
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
     for node, minutes in zip(brokers.nodes, RETENTION, strict=True):
         node.properties["offsets.retention.minutes"] = str(minutes)
@@ -91,6 +93,17 @@ def both(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two
         copy = copy_of_log(brokers.nodes, folder / "copy")
         expected = copy_audit(local, folder / "undisturbed", copy, retention_ms=SHORTEST_MS)
         yield TwoBrokers(brokers, proxies, expected)
+
+
+@pytest.fixture
+def both(cluster: TwoBrokers) -> TwoBrokers:
+    """Both are up, whatever a test before this one left behind."""
+    for proxy in cluster.proxies.each:
+        proxy.forget()
+        if proxy.broker.state() != "up":
+            proxy.broker.stop()
+            proxy.broker.start()
+    return cluster
 
 
 def make_topic_of_replicas(address: str) -> None:
@@ -116,14 +129,7 @@ def assert_undisturbed(lake: Path, both: TwoBrokers) -> None:
 
 def test_two_brokers_with_two_retentions(both):
     with Cluster(client_properties(both.proxies.address, {})) as cluster:
-
-        def both_lead() -> bool:
-            return {each.leader for each in cluster.topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].partitions.values()} == {
-                1,
-                2,
-            }
-
-        until("both lead offsets partitions", both_lead)
+        until("both lead offsets partitions", lambda: set(both.leaders()) == {1, 2})
         reported = cluster_facts(cluster)
     assert reported.offsets_retention_ms == SHORTEST_MS
     assert reported.notes == (

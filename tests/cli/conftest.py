@@ -14,11 +14,11 @@ import pytest
 
 from kgroups_spark.cli import describe, expiring, export_offsets, groups, history, lag
 from kgroups_spark.cli.main import main
-from kgroups_spark.sql import by_duckdb as duckdb_views
+from kgroups_spark.sql import by_duckdb
 from tests.cli.group_questions import Said
 from tests.cli.story_reader import ArrowReader, story
 
-DuckDbLake = duckdb_views.DuckDbLake
+DuckDbLake = by_duckdb.DuckDbLake
 
 
 def lake_opened_once(location: str) -> DuckDbLake:
@@ -40,7 +40,7 @@ def stat_of(stat: os.stat_result) -> tuple[int, int, int]:
 
 @pytest.fixture(autouse=True)
 def lakes_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb_views, "DuckDbLake", lake_opened_once)
+    monkeypatch.setattr(by_duckdb, "DuckDbLake", lake_opened_once)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kgroups_spark.sql import known_history
-from kgroups_spark.sql.by_duckdb import _with_dollars as with_dollars
+from kgroups_spark.sql.by_duckdb import _with_dollars
 from kgroups_spark.sql.reader import LakeReader, Rows, to_rows
 from kgroups_spark.sql.views import needed_for
 from kgroups_spark.tables.columns import Condition, expression_of
@@ -65,7 +65,7 @@ class ArrowReader(LakeReader):
         if not self._knows_history and known_history.NAME in needed_for(query):
             self._knows_history = True
             self._views.execute(self._known_history())
-        text, used = with_dollars(query, parameters or {})
+        text, used = _with_dollars(query, parameters or {})
         return answer_of(self._views, text, used)
 
     def _known_history(self) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
-from kgroups_spark.sql import reader as reading_described
+from kgroups_spark.sql import reader
 from kgroups_spark.sql.by_duckdb import DuckDbReader
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import AS_OF, ledger, waiting, write_lake
@@ -113,7 +113,7 @@ def test_groups_are_read_some_offsets_partitions_at_a_time(
             yield batch
 
     monkeypatch.setattr(DuckDbReader, "batches", counted)
-    monkeypatch.setattr(reading_described, "AT_ONCE", 200)
+    monkeypatch.setattr(reader, "AT_ONCE", 200)
     assert described(lakes[1], capsys, *words) == at_once
     if "--state" not in words:
         assert max(answers) <= 200 < len(at_once)

@@ -12,7 +12,7 @@ import pytest
 
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.output import plain_value
-from kgroups_spark.sql import reader as reading
+from kgroups_spark.sql import reader
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import LAST_MS, parse_duration, to_datetime
 from tests.chosen import some_of
@@ -78,13 +78,13 @@ def location(current: dict[str, list[Row]], tmp_path_factory: pytest.TempPathFac
 def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The number of rows that became Python objects, by query."""
     counts: list[int] = []
-    made = reading.to_rows
+    made = reader.to_rows
 
-    def counting(table: pa.Table) -> reading.Rows:
+    def counting(table: pa.Table) -> reader.Rows:
         counts.append(table.num_rows)
         return made(table)
 
-    monkeypatch.setattr(reading, "to_rows", counting)
+    monkeypatch.setattr(reader, "to_rows", counting)
     yield counts
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from kgroups_spark.cli import describe, export_offsets, history
-from kgroups_spark.coordinator import share_shard as share_events
-from kgroups_spark.coordinator import transaction_shard as transaction_events
+from kgroups_spark.coordinator import share_shard, transaction_shard
 from kgroups_spark.coordinator.events import CAUSES, EVENTS
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sql.reader import ROWS_AT_ONCE
@@ -246,7 +245,7 @@ def test_missing_or_contradictory_options_are_bad_usage(kgroups: Any) -> None:
 
 
 def test_every_event_and_cause_has_a_text() -> None:
-    assert set(history.EVENTS) == {*EVENTS, *share_events.EVENTS, *transaction_events.EVENTS}
+    assert set(history.EVENTS) == {*EVENTS, *share_shard.EVENTS, *transaction_shard.EVENTS}
     assert set(describe.REMOVAL_CAUSES) == {*CAUSES, "probably_expired"}
     moves = {"no_members", "self_assigned", "with_members", "transaction", "topic_recreated", "unknown"}
     assert set(history.MOVE_CAUSES) == moves

@@ -12,7 +12,7 @@ from kgroups_spark.audit import cluster_facts
 from kgroups_spark.audit.cluster_facts import ClusterFacts
 from kgroups_spark.audit.log_source import settle
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.cluster import cluster as cluster_configs
+from kgroups_spark.cluster import cluster
 from kgroups_spark.cluster.requests import Throttled
 from kgroups_spark.replay.state_logs import ClusterFact, Settings
 from tests.lake.table_rows import rows_of as table_rows
@@ -212,7 +212,7 @@ def test_brokers_that_throttle_us_are_not_taken_for_old_ones() -> None:
 
 
 def test_many_groups_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_configs, "AT_ONCE", 3)
+    monkeypatch.setattr(cluster, "AT_ONCE", 3)
     groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
     brokers = FakeBrokers(group_configs=groups)
     reported = cluster_facts.cluster_facts(brokers)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator import rows as coordinator_rows
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.events import Rules, topics_of
 from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots, SnapshotMembers, SnapshotRecord
@@ -83,7 +83,7 @@ class Replayed:
 
     def _changes(self) -> None:
         changes = self.shard.take_changes()
-        for name, kind in shard_rows.VERSIONS.items():
+        for name, kind in coordinator_rows.VERSIONS.items():
             self._tell_batch(name, kind._fields, [c for c in changes if isinstance(c, kind)])
         on_demand = [change for change in changes if isinstance(change, MemberVersions)]
         for batch in member_version_batches(on_demand, self.release, audit_id=1):
@@ -94,9 +94,9 @@ class Replayed:
     def _current(self) -> None:
         shard = self.shard
         shard.topics.learn("T" * 22, "t", 1, "offset_commit")
-        self._tell_batch("groups", shard_rows.GroupRow._fields, list(shard.group_rows(50)))
+        self._tell_batch("groups", coordinator_rows.GroupRow._fields, list(shard.group_rows(50)))
         members = list(shard.member_rows(on_demand=False))
-        self._tell_batch("group_members", shard_rows.MemberRow._fields, members)
+        self._tell_batch("group_members", coordinator_rows.MemberRow._fields, members)
         groups = [(0, group) for group in shard.groups_on_demand()]
         for batch in member_batches(groups, shard.topics, self.release, audit_id=1):
             self._tell("group_members", batch.to_pylist())

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from kgroups_spark.messages import coordinator_records
-from kgroups_spark.messages import coordinator_records as group_records
 from kgroups_spark.messages.offset_commits import OffsetKeys
-from kgroups_spark.replay import range_decoder as decode_range
+from kgroups_spark.replay import range_decoder
 from kgroups_spark.replay.range_decoder import RangeDecoder
 from kgroups_spark.replay.ranges import LogRange
 from kgroups_spark.tables.schemas import TABLES
@@ -139,7 +138,7 @@ def test_compressed_messages_that_begin_below_records_already_read_are_quarantin
 
 def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_records, "MOST_BYTES", 500)
-    decoder = group_records.GroupRecordDecoder()
+    decoder = coordinator_records.GroupRecordDecoder()
     for number in range(100):
         decoder.decode(b"\0\2\0\x40" + b"%064d" % number, None)
         assert sum(map(len, decoder._known_keys)) <= 500
@@ -163,7 +162,7 @@ def test_forgetting_keys_of_commits_above_a_limit_of_bytes_does_not_change_rows(
         files = logs(release)[log]
         whole = reported(audit(files, How(release, chunk_bytes=512)), files)
         with monkeypatch.context() as small:
-            small.setattr(decode_range, "KEYS_BYTES", 300)
+            small.setattr(range_decoder, "KEYS_BYTES", 300)
             small.setattr(OffsetKeys, "__init__", counted)
             assert reported(audit(files, How(release, chunk_bytes=512)), files) == whole, log
     assert forgotten > 20 or not chosen.every

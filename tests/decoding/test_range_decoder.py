@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-from kgroups_spark.replay import history_rows as commit_rows
+from kgroups_spark.replay import history_rows
 from kgroups_spark.replay.range_decoder import RangeDecoder
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.sources.partition_log import SegmentPiece
@@ -96,7 +96,7 @@ def test_a_range_that_is_read_again_counts_nowhere(name: str) -> None:
 def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(commit_rows, "ROWS_PER_GROUP", 16)
+    monkeypatch.setattr(history_rows, "ROWS_PER_GROUP", 16)
     slots = list(itertools.product("ba", ("t1", "t2"), range(10)))
     tombstones = [(key(1, group, topic) + struct.pack(">i", partition), None) for group, topic, partition in slots]
     lots = [rows for name, rows in decoder_of(batch(0, tombstones)).outputs() if name == "offset_commits"]

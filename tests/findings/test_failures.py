@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from kgroups_spark import errors as attempts
-from kgroups_spark.audit import result as findings
+from kgroups_spark import errors
+from kgroups_spark.audit import result
 from kgroups_spark.audit.result import AuditSummary, LedgerFacts
 from kgroups_spark.audit.run import _summary
 from kgroups_spark.audit.work import Moment
@@ -27,7 +27,7 @@ BAD = Finding("ghost_member", "detail", "g", member_id="m", log_offset=1 << 80)
 
 @pytest.fixture(autouse=True)
 def survived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
 
 
 def broken(*_: object) -> Any:
@@ -40,12 +40,12 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
     work = SimpleNamespace(progress=lambda _: None, writer=writer, audit_id=1)
     facts = replace(FACTS, columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
-    findings.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[])))
+    result.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[])))
     return appended, facts.columns
 
 
 def test_evidence_that_fails_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "evidence_of", broken)
+    monkeypatch.setattr(result, "evidence_of", broken)
     appended, columns = found()
     assert (appended, columns["rows_added"]) == ([], {"groups": 1})
     assert columns["notes"][0] == "before"
@@ -53,9 +53,9 @@ def test_evidence_that_fails_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_finding_that_the_table_refuses_costs_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "evidence_of", lambda *_: ROW)
-    monkeypatch.setattr(findings, "replace", lambda one, **columns: one if one is ROW else replace(one, **columns))
-    monkeypatch.setattr(findings, "look", lambda _: finders.Found([*GOOD[:2], BAD, *GOOD[2:]], []))
+    monkeypatch.setattr(result, "evidence_of", lambda *_: ROW)
+    monkeypatch.setattr(result, "replace", lambda one, **columns: one if one is ROW else replace(one, **columns))
+    monkeypatch.setattr(result, "look", lambda _: finders.Found([*GOOD[:2], BAD, *GOOD[2:]], []))
     appended, columns = found()
     assert [row["group_id"] for row in appended] == ["g0", "g1", "g2", "g3", "g4"]
     assert columns["rows_added"] == {"groups": 1, "findings": 5}

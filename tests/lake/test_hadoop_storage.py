@@ -10,7 +10,7 @@ from py4j.java_gateway import JavaPackage
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.kernel import JavaClasses, name_for_hadoop, use_hadoops_storage
-from kgroups_spark.sources import files as s3
+from kgroups_spark.sources import files
 
 
 def java(s3a):
@@ -72,6 +72,6 @@ def test_a_lake_with_credentials_in_its_name_is_refused():
 def test_pyarrow_gets_keys_that_hadoop_keeps_in_files():
     hadoop = Hadoop({"fs.s3a.endpoint.region": "here", "fs.s3a.access.key": "me"}, {"fs.s3a.secret.key": "hush"})
     used = []
-    with mock.patch.object(s3, "use", used.append):
+    with mock.patch.object(files, "use", used.append):
         use_hadoops_storage(SimpleNamespace(version="4.2.0", _jsc=SimpleNamespace(hadoopConfiguration=lambda: hadoop)))
     assert used[0].options("lakes") == {"access_key": "me", "secret_key": "hush", "region": "here"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgroups_spark.lake import last_finished as owners
+from kgroups_spark.lake import last_finished
 from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start, this_host
 
 
@@ -31,21 +31,21 @@ def test_the_name_of_a_host_may_hold_blanks(host):
 
 @pytest.mark.parametrize("text", ["", "somebody", "host x 1 uuid", "host 1 uuid", "host -1 2 uuid", "host 0 2 uuid"])
 def test_nothing_is_known_about_an_owner_with_an_invalid_text(text, monkeypatch):
-    monkeypatch.setattr(owners, "this_host", lambda: text.split(" ")[0])
+    monkeypatch.setattr(last_finished, "this_host", lambda: text.split(" ")[0])
     assert Owner.parse(text).is_alive is None
 
 
 def test_a_hidden_process_is_not_assumed_to_be_gone(monkeypatch):
     """As with hidepid=2: no /proc/<pid>, and signals to another user's process are not permitted."""
-    hidden, start = Owner(owners.this_host(), 4711, "123", "its-uuid"), owners.process_start
+    hidden, start = Owner(last_finished.this_host(), 4711, "123", "its-uuid"), last_finished.process_start
 
     def kill(pid: int, signal: int) -> None:
         assert (pid, signal) == (4711, 0)
         raise answers.pop()
 
-    monkeypatch.setattr(owners.os, "kill", kill)
-    monkeypatch.setattr(owners, "process_start", lambda pid: None if pid == 4711 else start(pid))
-    monkeypatch.setattr(owners, "shown", lambda pid: pid != 4711)
+    monkeypatch.setattr(last_finished.os, "kill", kill)
+    monkeypatch.setattr(last_finished, "process_start", lambda pid: None if pid == 4711 else start(pid))
+    monkeypatch.setattr(last_finished, "shown", lambda pid: pid != 4711)
     answers = [PermissionError(), ProcessLookupError()]
     assert hidden.is_alive is False
     assert hidden.is_alive is None
@@ -53,7 +53,7 @@ def test_a_hidden_process_is_not_assumed_to_be_gone(monkeypatch):
 
 def test_an_ended_process_is_known_to_be_gone():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        owner = Owner(owners.this_host(), process.pid, process_start(process.pid) or "", "its-uuid")
+        owner = Owner(last_finished.this_host(), process.pid, process_start(process.pid) or "", "its-uuid")
         assert owner.is_alive
         assert replace(owner, started="another").is_alive is False
         process.communicate(b"\n")
@@ -65,6 +65,6 @@ def test_a_zombie_is_no_running_process():
     try:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert process_start(process.pid) is None
-        assert Owner(owners.this_host(), process.pid, "123", "its-uuid").is_alive is False
+        assert Owner(last_finished.this_host(), process.pid, "123", "its-uuid").is_alive is False
     finally:
         process.wait()

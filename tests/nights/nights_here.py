@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
+from kgroups_spark.findings.finders import Found
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
@@ -33,6 +34,7 @@ from kgroups_spark.replay.ranges import cut
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
+from tests.chosen import Laws
 from tests.logs.log_files import Cuts, Files, checkpoint_of, files_of_nights
 from tests.nights.reported_tables import Reported, Row, stored_as
 from tests.protocol.fake_delta import LOOP, FakeStore, in_memory
@@ -48,7 +50,8 @@ MANY_SLOTS = 64
 @dataclass(frozen=True)
 class How:
     """How a log is audited. `chunk_bytes`: bytes that are decoded at once. `in_ranges`: each segment is a separate
-    range, and the shards have several tasks. `clock_ms`: this machine's clock, epoch ms."""
+    range, and the shards have several tasks. `clock_ms`: this machine's clock, epoch ms. `findings`: whether audits
+    look for findings, which takes longer than all else of a small one; in a soak all do."""
 
     release: str = "4.3"
     chunk_bytes: int | None = None
@@ -60,6 +63,7 @@ class How:
     delete_retention_ms: int | None = None
     full: bool = False
     accept_log_change: bool = False
+    findings: bool = False
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -70,6 +74,9 @@ class How:
             "as_of": self.as_of,
             "offsets_partitions": self.offsets_partitions,
         }
+
+
+LOOKING = How(findings=True)
 
 
 class Audited(Reported):
@@ -231,6 +238,8 @@ def patched(how: How) -> Iterator[None]:
             stack.enter_context(mock.patch("kgroups_spark.replay.shard_states.RECORDS_OF_A_TASK", 1))
         if how.clock_ms is not None:
             stack.enter_context(mock.patch("kgroups_spark.audit.log_source._clock_ms", lambda: how.clock_ms))
+        if not how.findings and not Laws.in_a_soak:
+            stack.enter_context(mock.patch("kgroups_spark.audit.result.look", lambda _: Found([], [])))
         yield
 
 

@@ -13,7 +13,7 @@ from kgroups_spark.offsets.columns import NEVER, SlotRange
 from kgroups_spark.offsets.effects import Quiet
 from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, climb_events, fold_range, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import rows as tables
+from kgroups_spark.replay import rows as replay_rows
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from tests.offsets.log_tables import history_of
@@ -28,9 +28,9 @@ def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | Non
 
 def current_tables(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, list[Row]]:
     return {
-        "committed_offsets": tables.committed_rows(found, [(0, name) for name in groups], audit_id=1).to_pylist(),
-        "pending_offsets": tables.pending_rows(found, audit_id=1).to_pylist(),
-        "open_transactions": tables.open_transaction_rows(found, audit_id=1).to_pylist(),
+        "committed_offsets": replay_rows.committed_rows(found, [(0, name) for name in groups], audit_id=1).to_pylist(),
+        "pending_offsets": replay_rows.pending_rows(found, audit_id=1).to_pylist(),
+        "open_transactions": replay_rows.open_transaction_rows(found, audit_id=1).to_pylist(),
     }
 
 
@@ -42,10 +42,10 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLO
         if name == "pending_offsets":
             ours, expected = sorted(ours, key=by_producer), sorted(expected, key=by_producer)
         assert ours == expected, name
-    failures = tables.failure_rows(found, audit_id=1)
+    failures = replay_rows.failure_rows(found, audit_id=1)
     assert pairs(failures, "log_offset", "detail") == twin.failures
     history = history_of(rows)
-    ended = tables.ended_columns(found.transactions, history.markers).to_pylist()
+    ended = replay_rows.ended_columns(found.transactions, history.markers).to_pylist()
     assert [tuple(row.values()) for row in ended] == twin.ended
     assert_removals(found, twin)
     assert moves_of(found.moves) == moves_of_twin(twin, "offset_rewound", "offset_restarted", "topic_recreated")

@@ -12,7 +12,7 @@ from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import rows as tables
+from kgroups_spark.replay import rows as replay_rows
 from tests.coordinator.records import Log, T, X, Y
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import FATES, fates
@@ -153,7 +153,7 @@ def test_markers_are_completed_with_their_transactions():
     log = Log().commit(1, producer=7).commit(2, group="h", producer=7)
     log.end(7, "committed").end(7, None).end(8, "aborted").end(7, "committed")
     transactions = replayed(log.rows, release("4.3")).transactions
-    ended = tables.ended_columns(transactions, history_of(log.rows).markers)
+    ended = replay_rows.ended_columns(transactions, history_of(log.rows).markers)
     assert [tuple(row.values()) for row in ended.to_pylist()] == [
         (0, 2, ["g", "h"]),
         (None, None, None),
@@ -165,7 +165,7 @@ def test_markers_are_completed_with_their_transactions():
 def test_rows_of_the_current_tables():
     log = Log().commit(1, commit_timestamp=1 << 60).commit(2, "u", producer=7).commit(3, group="h", metadata="m")
     found = replayed(log.rows, release("4.3"))
-    committed = tables.committed_rows(found, [(0, "g")], audit_id=1).to_pylist()
+    committed = replay_rows.committed_rows(found, [(0, "g")], audit_id=1).to_pylist()
     assert [(row["group_id"], row["committed_offset"], row["metadata"], row["is_orphan"]) for row in committed] == [
         ("g", 1, "", False),
         ("h", 3, "m", True),
@@ -173,13 +173,13 @@ def test_rows_of_the_current_tables():
     # The nearest time that a TIMESTAMP holds in the table, the record's own in the state.
     assert committed[0]["commit_timestamp"].year == 9999
     assert found.state.offsets.column("commit_timestamp").to_pylist()[0] == 1 << 60
-    (pending,) = tables.pending_rows(found, audit_id=1).to_pylist()
+    (pending,) = replay_rows.pending_rows(found, audit_id=1).to_pylist()
     assert (pending["producer_id"], pending["transaction_start_offset"], pending["producer_epoch"]) == (7, 1, 0)
 
 
 def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0():
     log = Log().commit(1, record_type=0, value_version=1).commit(2)
-    (row,) = tables.failure_rows(replayed(log.rows, release("4.3")), audit_id=1).to_pylist()
+    (row,) = replay_rows.failure_rows(replayed(log.rows, release("4.3")), audit_id=1).to_pylist()
     assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")
     assert (row["record_type"], row["record_name"], row["value_version"]) == (0, "LegacyOffsetCommit", 1)
     assert (row["group_id"], row["topic"], row["coordinator_fails"]) == ("g", "t", True)
@@ -198,6 +198,6 @@ def test_a_transaction_takes_its_epoch_from_its_first_offset_commit():
     record = {"producer_id": 7, "is_transactional": True}
     first = ReplayRow(3, T, "group_record", record_type=2, group_id="g", **record)
     commit = Log().commit(1, producer=7, producer_epoch=5).rows[0]._replace(log_offset=9)
-    (open_,) = tables.open_transaction_rows(replayed([first, commit], release("4.3")), audit_id=1).to_pylist()
+    (open_,) = replay_rows.open_transaction_rows(replayed([first, commit], release("4.3")), audit_id=1).to_pylist()
     assert (open_["transaction_start_offset"], open_["producer_epoch"], open_["offset_count"]) == (3, 5, 1)
     assert open_["group_ids"] == ["g"]

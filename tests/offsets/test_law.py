@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.coordinator import events as group_events
+from kgroups_spark.coordinator import events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
-from kgroups_spark.offsets import columns as numbers
-from kgroups_spark.offsets import removals
+from kgroups_spark.offsets import columns, removals
 from kgroups_spark.offsets.columns import Border, SlotRange, ranges_between
 from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import rows as tables
+from kgroups_spark.replay import rows as replay_rows
 from tests.chosen import Chosen
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of
@@ -51,7 +50,7 @@ def assert_cut_anywhere(chosen: Chosen, rows: Sequence[ReplayRow], rules: Releas
 
 
 def ended_of(found: ReplayedOffsets, rows: Sequence[ReplayRow]) -> list[Row]:
-    return tables.ended_columns(found.transactions, history_of(rows).markers).to_pylist()
+    return replay_rows.ended_columns(found.transactions, history_of(rows).markers).to_pylist()
 
 
 def saved_and_read(state: OffsetState) -> OffsetState:
@@ -119,7 +118,7 @@ def test_ranges_of_slots_equal_all_slots_at_once(chosen):
 
 def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
     monkeypatch.setattr(removals, "REMEMBERED", 2)
-    monkeypatch.setattr(group_events, "REMEMBERED", 2)
+    monkeypatch.setattr(events, "REMEMBERED", 2)
 
     def check(log: list[ReplayRow], rules: Release) -> None:
         assert_as_the_twin(log, rules)
@@ -132,7 +131,7 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
 
 def test_log_offsets_of_any_size_make_keys(chosen, monkeypatch):
     """Where very many slots over a very long log would make keys too large, the log offsets are numbered first."""
-    monkeypatch.setattr(numbers, "LARGEST_KEY", 1)
+    monkeypatch.setattr(columns, "LARGEST_KEY", 1)
     check_logs(chosen, 3, 1, 20, assert_as_the_twin)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.replay import rows as tables
+from kgroups_spark.replay import rows as replay_rows
 from tests.chosen import Chosen
 from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.replay_row import ReplayRow
@@ -27,8 +27,10 @@ def compare(version: str, chosen: Chosen) -> None:
             continue
         rows = usable(logs()[log][answer["partition"]])
         found = replayed(rows, rules)
-        committed = tables.committed_rows(found, [(0, g["group"]) for g in answer["groups"]], audit_id=1).to_pylist()
-        pending = tables.pending_rows(found, audit_id=1).to_pylist()
+        committed = replay_rows.committed_rows(
+            found, [(0, g["group"]) for g in answer["groups"]], audit_id=1
+        ).to_pylist()
+        pending = replay_rows.pending_rows(found, audit_id=1).to_pylist()
         assert {_said(each) for each in answer["offsets"]} == {_ours(row) for row in committed}, log
         assert {(e["producerId"], *_said(e)) for e in answer["pending"]} == {
             (row["producer_id"], *_ours(row)) for row in pending

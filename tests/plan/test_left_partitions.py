@@ -16,7 +16,6 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.sources import segment_log
-from kgroups_spark.sources import segment_log as segment_reading
 from tests.logs.log_files import Files
 from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit
@@ -124,14 +123,13 @@ def test_a_topic_id_refuses_one_partition(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
-@pytest.mark.parametrize("module", [segment_log, segment_reading])
+@pytest.mark.parametrize("while_it_is", ["planned", "read"])
 def test_a_file_that_cannot_be_read_leaves_its_partition(
-    topic: str, module: object, monkeypatch: pytest.MonkeyPatch
+    topic: str, while_it_is: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is planned, or while it is read."""
     audited = audit(all_logs(5), HOW)
     with monkeypatch.context() as broken:
-        fail_on(broken, module, f"{topic}-1/")
+        fail_on(broken, while_it_is, f"{topic}-1/")
         night = audited.night(all_logs(8), HOW)
     (note,) = [note for note in night.audit.notes or () if "left to the next audit" in note]
     assert "cannot be read: [Errno 5] noise" in note and night.lacks_records
@@ -140,25 +138,25 @@ def test_a_file_that_cannot_be_read_leaves_its_partition(
     assert now(audited) == now(audit(all_logs(8), HOW))
 
 
-def fail_on(broken: pytest.MonkeyPatch, module: object, folder: str) -> None:
-    if module is segment_log:
+def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
+    if while_it_is == "planned":
         real_scan: Callable[..., object] = segment_log.scan_segment
 
         def scan(segment):  # type: ignore[no-untyped-def]
             if folder in segment.path:
-                raise segment_reading.UnreadableSegment(f"{segment.path} cannot be read: [Errno 5] noise")
+                raise segment_log.UnreadableSegment(f"{segment.path} cannot be read: [Errno 5] noise")
             return real_scan(segment)
 
         broken.setattr(segment_log, "scan_segment", scan)
         return
-    real_read = segment_reading.read_segment
+    real_read = segment_log.read_segment
 
     def read(file, **more):  # type: ignore[no-untyped-def]
         if folder in file._segment.path:
             raise OSError(5, "noise")
         return real_read(file, **more)
 
-    broken.setattr(segment_reading, "read_segment", read)
+    broken.setattr(segment_log, "read_segment", read)
 
 
 def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) -> None:

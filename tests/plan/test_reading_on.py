@@ -22,9 +22,7 @@ from kgroups_spark.cluster.live_log import PieceOpener, live_logs
 from kgroups_spark.cluster.requests import FetchAnswer, OffsetAnswer
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.replay import history_rows as commit_rows
-from kgroups_spark.replay import sinks
-from kgroups_spark.replay import sinks as outputs
+from kgroups_spark.replay import history_rows, sinks
 from kgroups_spark.replay.counts import summed
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, readings
 from kgroups_spark.replay.ranges import RangeProgress, ReadContext
@@ -338,10 +336,10 @@ class TestLeaderLost:
         self, rows_per_part: int, rows_per_group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nor is any row of the partitions read before it missing, though parts with both were written."""
-        monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
-        monkeypatch.setattr(outputs, "ROWS_PER_GROUP", rows_per_group)
+        monkeypatch.setattr(sinks, "ROWS_PER_PART", rows_per_part)
+        monkeypatch.setattr(sinks, "ROWS_PER_GROUP", rows_per_group)
         monkeypatch.setattr(sinks, "LINES_AT_ONCE", rows_per_part)
-        monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
+        monkeypatch.setattr(history_rows, "ROWS_AT_ONCE", 1)
         for name in (*TABLES, *(f"work/{name}" for name in FOR_REPLAY)):
             (tmp_path / name).mkdir(parents=True)
         cluster = CleanedCluster([])
@@ -368,7 +366,7 @@ class TestLeaderLost:
         context = ReadContext(1, "4.3", open, opener=opener, chunk_bytes=ONE_BATCH)
         numbers = rows_of_ranges([ranges])[0].to_batches()
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
-        collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
+        collectors = {kind: sinks.PartCollector(folder, 1) for kind, folder in folders.items()}
         lines = [*itertools.chain.from_iterable(written(read_tasks(ranges, context, numbers), collectors))]
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]

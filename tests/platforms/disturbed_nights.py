@@ -24,11 +24,10 @@ from pyspark import TaskContext
 from kgroups_spark.audit import work
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake import writer as reach
+from kgroups_spark.lake import writer
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import make_writable
-from kgroups_spark.replay import shard_states as stored
-from kgroups_spark.replay import sinks
+from kgroups_spark.replay import shard_states, sinks
 from kgroups_spark.sources.files import Task, file_system
 from kgroups_spark.spark.session import PER_SESSION, spark_session
 
@@ -41,7 +40,7 @@ def main(shared: Path) -> dict[str, Any]:
     """Runs the nights; the facts that the tests check, by name."""
     spark = spark_session("disturbed nights")
     # Several tasks for a small log, too.
-    work.SMALLEST_TASK_BYTES = stored.RECORDS_OF_A_TASK = 1
+    work.SMALLEST_TASK_BYTES = shard_states.RECORDS_OF_A_TASK = 1
     facts: dict[str, Any] = {"settings": {name: spark.conf.get(name) for name in PER_SESSION}}
     for share, ways in NIGHTS.items():
         disturb(iter(ways), shared / "marks")
@@ -113,7 +112,7 @@ def reached(lake: Lake, shared: Path) -> dict[str, Any]:
         storage, _ = file_system(uri)
         return storage, f"{shared}/disk-of-one-node"
 
-    reach.file_system = elsewhere
+    writer.file_system = elsewhere
     try:
         said["not shared"] = make_writable(lake)
     except KgroupsError as error:

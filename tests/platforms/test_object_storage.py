@@ -13,7 +13,7 @@ from kgroups_spark import open_lake
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.main import main
-from kgroups_spark.sources import files as s3
+from kgroups_spark.sources import files
 from kgroups_spark.sources.files import file_system, list_folder, open_file, read_text_if_there
 from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_SPARK
 from tests.nights.lakes import contents, rows
@@ -82,7 +82,7 @@ def test_no_secret_is_printed_or_stored(facts, process, store, local_lake):
 def test_an_object_is_identified_by_size_and_time_then_by_its_etag(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(s3, "_file_systems", {})
+    monkeypatch.setattr(files, "_file_systems", {})
     system, inside = file_system("s3://versions/log/0.log")
 
     def put(data):

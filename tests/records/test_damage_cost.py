@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from kgroups_spark.records import batches, damage, segment
-from kgroups_spark.records import segment as scan
 from kgroups_spark.records.batches import MOST_RECORDS, MOST_SUMMED, Buffer, Checksums
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import Window, read_segment
@@ -82,7 +81,7 @@ HOSTILE = [
 @contextmanager
 def counted_work(work: dict[str, int]) -> Iterator[None]:
     """Bytes searched, headers walked over, bytes moved and given to a new buffer."""
-    plausible, walk, to_front = damage._plausible, scan.walk, Window._to_front
+    plausible, walk, to_front = damage._plausible, segment.walk, Window._to_front
 
     def searching(data: np.ndarray, low: int, high: int, above: int) -> list[int]:
         work["searched"] = work.get("searched", 0) + high - low
@@ -99,7 +98,7 @@ def counted_work(work: dict[str, int]) -> Iterator[None]:
 
     with (
         mock.patch.object(damage, "_plausible", searching),
-        mock.patch.object(scan, "walk", walking),
+        mock.patch.object(segment, "walk", walking),
         mock.patch.object(Window, "_to_front", moving),
     ):
         yield

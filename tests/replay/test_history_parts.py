@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.offsets.columns import SlotRange
-from kgroups_spark.replay import stored_history as history_parts
+from kgroups_spark.replay import stored_history
 from kgroups_spark.replay.stored_history import PartReader, StoredFile, StoredTable, TaskShards, part_schema
 from tests.lake.table_rows import rows_of
 
@@ -39,7 +39,7 @@ def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
 
 def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> None:
     """Ten parts, each with a commit of 40 groups in row groups that end with the same four groups."""
-    monkeypatch.setattr(history_parts, "COMMITS_AT_ONCE", 40)
+    monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 40)
     name, commits = "offset_commits", [{"offsets_partition": 3, "group_id": f"g{number:02}"} for number in range(40)]
     for part in range(10):
         pq.write_table(rows_of(name, *commits), tmp_path / f"{part}.parquet", row_group_size=10)
@@ -51,7 +51,7 @@ def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> 
 
 
 def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(history_parts, "COMMITS_AT_ONCE", 3)
+    monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 3)
     name, rows = (
         "offset_commits",
         [{"group_id": group, "partition": at % 4} for at, group in enumerate("aabbbbcccdddddddd")],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator import rows as coordinator_rows
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.offsets.columns import ranges_between
@@ -64,10 +64,10 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {"group_events": reported}
     changes = shard.take_changes()
     for name, kind, made in (
-        ("group_versions", shard_rows.GroupRow, changes),
-        ("group_member_versions", shard_rows.MemberRow, changes),
-        ("groups", shard_rows.GroupRow, shard.group_rows(50)),
-        ("group_members", shard_rows.MemberRow, shard.member_rows()),
+        ("group_versions", coordinator_rows.GroupRow, changes),
+        ("group_member_versions", coordinator_rows.MemberRow, changes),
+        ("groups", coordinator_rows.GroupRow, shard.group_rows(50)),
+        ("group_members", coordinator_rows.MemberRow, shard.member_rows()),
         ("committed_offsets", CommittedRow, shard.committed_rows()),
         ("pending_offsets", PendingRow, shard.pending_rows()),
         ("open_transactions", OpenTransactionRow, map(judged, shard.open_transaction_rows())),

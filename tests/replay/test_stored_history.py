@@ -19,7 +19,7 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.replay import stored_history as stored_tables
+from kgroups_spark.replay import stored_history
 from kgroups_spark.replay.shard_states import HISTORY, kept_checkpoints, reduced_to, usable_checkpoints
 from kgroups_spark.replay.stored_history import (
     Checkpoint,
@@ -153,13 +153,13 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
         lake.put("offset_commits", *({"offsets_partition": number, "log_offset": night} for number in range(4)))
     lake.put("offset_commits", {"offsets_partition": 3, "log_offset": 9})
     opened: Counter[str] = Counter()
-    dataset_of = stored_tables.dataset_of
+    dataset_of = stored_history.dataset_of
 
     def counted(name: str, uri: str, paths: list[str], **more: Any) -> Any:
         opened.update(paths)
         return dataset_of(name, uri, paths, **more)
 
-    with mock.patch.object(stored_tables, "dataset_of", counted):
+    with mock.patch.object(stored_history, "dataset_of", counted):
         (reader,) = TASKS.readers((0, 2))
         assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
         # The fifth has no row of this task.

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.report import figures
-from kgroups_spark.report import page as facts
-from kgroups_spark.report import page as page_parts
 from kgroups_spark.report.figures import NAMES, Ask, Column, Plot, Section, Table, query, shown, table
+from kgroups_spark.report.page import headlines as headlines_of
 from kgroups_spark.report.page import html, report_page
 from kgroups_spark.report.sections import (
     QUESTIONS,
@@ -137,7 +136,7 @@ def said_in(part: Callable[[Answers], Section], **rows: Any) -> Sequence[str]:
     """The headlines and the sentences of one section: a page of all of them takes ten times as long."""
     with asked(tables(**rows)) as ask:
         answers = AskedOnce(ask)
-        return [*(each.text for each in facts.headlines(answers)), *part(answers).sentences]
+        return [*(each.text for each in headlines_of(answers)), *part(answers).sentences]
 
 
 def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
@@ -317,7 +316,7 @@ def titled(title: str | None = None, **facts: Any) -> Reader:
 def test_offsets_that_are_due_now_have_their_own_sentence(due: int, within: int, said: str) -> None:
     offsets = [expiry_row("a", partition=n, expires_at=AS_OF if n < due else AS_OF + DAY) for n in range(within)]
     with asked(tables(groups=[group_row("a")], offset_expiry=offsets)) as ask:
-        first, *_ = facts.headlines(AskedOnce(ask))
+        first, *_ = headlines_of(AskedOnce(ask))
     assert first.text.endswith(f"within 7 days: {said}")
 
 
@@ -387,10 +386,10 @@ def test_headlines_of_moves_say_what_happened_and_what_is_never_read_comes_first
 ) -> None:
     expires = {"groups": [group_row("e")], "offset_expiry": [expiry_row("e")]}
     with asked(tables(group_events=events)) as ask:
-        assert [each.text for each in facts.headlines(AskedOnce(ask))] == said
+        assert [each.text for each in headlines_of(AskedOnce(ask))] == said
     if "skipped up to" in said[0]:
         with asked(tables(group_events=events, **expires)) as ask:
-            assert facts.headlines(AskedOnce(ask))[0].text == said[0]
+            assert headlines_of(AskedOnce(ask))[0].text == said[0]
 
 
 @pytest.mark.parametrize(
@@ -412,7 +411,7 @@ def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_rea
     )
     with asked(lake) as ask:
         answers = AskedOnce(ask)
-        assert headline in [each.text for each in facts.headlines(answers)]
+        assert headline in [each.text for each in headlines_of(answers)]
         said, _ = transactions_section(answers).sentences
     assert said.startswith(f"1 transaction was open at the end of the log, {sentence}, Kafka’s default of ")
     assert ("by age alone" in said) is (logs == [])
@@ -502,7 +501,7 @@ def test_urgent_facts_come_first_in_words() -> None:
         ],
     )
     with asked(made) as ask:
-        found = facts.headlines(AskedOnce(ask))
+        found = headlines_of(AskedOnce(ask))
     assert [each.text for each in found] == [
         "1 group loses 2 offsets within 7 days: a. 1 of those offsets is due now.",
         "1 transaction likely hangs, with offsets of p.",
@@ -520,14 +519,14 @@ def test_groups_that_were_made_for_one_run_each_have_one_name_in_a_headline() ->
         offset_expiry=[expiry_row(name, expires_at=AS_OF + DAY) for name in [*runs, "billing", ""]],
     )
     with asked(made) as ask:
-        first, *_ = facts.headlines(AskedOnce(ask))
+        first, *_ = headlines_of(AskedOnce(ask))
     assert first.text == "22 groups lose 22 offsets within 7 days: '', billing, report-<uuid> (20 groups)."
     few = tables(
         groups=[group_row(name) for name in runs[:2]],
         offset_expiry=[expiry_row(name, expires_at=AS_OF + DAY) for name in runs[:2]],
     )
     with asked(few) as ask:
-        first, *_ = facts.headlines(AskedOnce(ask))
+        first, *_ = headlines_of(AskedOnce(ask))
     assert first.text == f"2 groups lose 2 offsets within 7 days: {runs[0]}, {runs[1]}."
 
 
@@ -600,7 +599,7 @@ def test_a_group_with_many_offsets_and_events_shows_the_first_of_them() -> None:
 
 def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(group_parts(page_of_many(600))) == 600
-    monkeypatch.setattr(page_parts, "BUDGET_BYTES", 1_000_000)
+    monkeypatch.setattr("kgroups_spark.report.page.BUDGET_BYTES", 1_000_000)
     page = page_of(many_groups(600))
     parts = group_parts(page)
     assert 995_000 < len(page.encode()) < 1_000_500

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kgroups_spark.coordinator import share_shard as state_batches
+from kgroups_spark.coordinator import share_shard
 from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.coordinator.share_shard import StateBatch, as_written, combine, share_rules
 
@@ -101,7 +101,7 @@ def calls(work):
 
     def seen(frame, event, _):
         nonlocal count
-        count += event == "call" and frame.f_code.co_filename == state_batches.__file__
+        count += event == "call" and frame.f_code.co_filename == share_shard.__file__
 
     sys.setprofile(seen)
     try:

@@ -12,9 +12,12 @@ import pytest
 import trustme
 from kafka.net.manager import KafkaConnectionManager
 
-from kgroups_spark.cluster import client_properties as names
-from kgroups_spark.cluster import oauth as tokens
+from kgroups_spark.cluster import oauth
 from kgroups_spark.cluster.client_properties import (
+    PASSED_OVER,
+    REFUSED,
+    SECRET,
+    USED,
     BadClientProperty,
     client_properties,
     read_properties_file,
@@ -198,8 +201,8 @@ def test_properties_that_not_all_releases_have_are_ignored(name):
 
 
 def test_every_property_is_either_used_ignored_or_refused():
-    assert not set(names.USED) & set(names.REFUSED)
-    assert all(name in names.USED or name.startswith(names.PASSED_OVER) for name in names.SECRET)
+    assert not set(USED) & set(REFUSED)
+    assert all(name in USED or name.startswith(PASSED_OVER) for name in SECRET)
 
 
 def test_the_repr_names_properties_and_no_value():
@@ -244,7 +247,7 @@ def test_secrets_are_removed_from_texts():
 
 def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch, tmp_path):
     client = client_properties("kafka:9092", SASL)
-    monkeypatch.setattr(tokens, "_issued", {})
+    monkeypatch.setattr(oauth, "_issued", {})
     (tmp_path / "token").write_text("t0ken-of-a-file")
     bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
     properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": bearer}

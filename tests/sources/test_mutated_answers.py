@@ -15,7 +15,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse, ListConfigResourcesResponse
 
 from kgroups_spark.audit.cluster_facts import cluster_facts
-from kgroups_spark.cluster import connection as patience
+from kgroups_spark.cluster import connection
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
@@ -214,7 +214,7 @@ def ends(seed: str) -> str:
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(patience, "LEAST_TIME", 0.3)
+    monkeypatch.setattr(connection, "LEAST_TIME", 0.3)
     yield
 
 

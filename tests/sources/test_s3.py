@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sources import files as s3
+from kgroups_spark.sources import files
 from kgroups_spark.sources.files import S3Settings, file_system, is_s3, s3_file_system, with_storage
 
 KEYS = {"access.key": "me", "secret.key": "hush"}
@@ -19,7 +19,7 @@ def nothing_from_outside(monkeypatch):
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     yield
-    s3.use(S3Settings())
+    files.use(S3Settings())
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_settings_print_no_value_and_keep_no_more_than_they_need():
 
 
 def test_tasks_reach_storage_as_the_driver_does():
-    s3.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9000"}))
+    files.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9000"}))
     task = with_storage(lambda batches: (pa.record_batch({"endpoint": [endpoint()]}) for _ in batches))
-    s3.use(S3Settings())  # another process
+    files.use(S3Settings())  # another process
     assert next(task(iter([None]))).to_pydict() == {"endpoint": ["http://127.0.0.1:9000"]}
 
 
 def endpoint():
-    return s3._settings.options("lakes")["endpoint_override"]
+    return files._settings.options("lakes")["endpoint_override"]
 
 
 def test_all_schemes_of_s3_are_one_storage():
-    s3.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9000"}))
+    files.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9000"}))
     found = [file_system(f"{scheme}://lakes/a lake/") for scheme in ("s3", "s3a", "s3n")]
     assert [path for _, path in found] == ["lakes/a lake"] * 3
     assert {system.type_name for system, _ in found} == {"s3"}
     assert found[0][0] is found[1][0]
-    s3.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9001"}))
+    files.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9001"}))
     assert file_system("s3://lakes/x")[0] is not found[0][0]
 
 
@@ -109,11 +109,11 @@ def test_options_in_a_uri_say_how_to_reach_the_storage():
 @pytest.mark.parametrize("location", ["s3://me:hush@lakes/x", "s3a://me:hush@lakes", "s3n://me@lakes/x"])
 def test_credentials_in_a_location_are_refused_and_not_repeated(location):
     with pytest.raises(UsageError, match="credentials in it would be printed and stored") as caught:
-        s3.require_no_credentials(location)
+        files.require_no_credentials(location)
     assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("location", ["/data/s3://x", "s3", "lakes/x", "abfss://lakes@account/x", "s3://lakes/x@y"])
 def test_a_location_without_s3_or_without_credentials_passes(location):
     assert is_s3(location) == location.startswith("s3://")
-    s3.require_no_credentials(location)
+    files.require_no_credentials(location)

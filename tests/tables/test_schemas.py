@@ -11,17 +11,16 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from kgroups_spark.coordinator.events import EVENTS
 from kgroups_spark.messages.coordinator_records import REASONS
-from kgroups_spark.offsets import expiry as group_expiry
-from kgroups_spark.offsets import expiry as offset_expiry
+from kgroups_spark.offsets import expiry
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 CONTRACT = Path(__file__).parents[1] / "data" / "tables" / "contract.txt"
 INTERNAL = {"checkpoints", "previous_offset_expiry", "state_log_state"}
 # Columns with one of several words.
 WORDS = {
-    ("offset_expiry", "reason"): offset_expiry.REASONS,
-    ("offset_expiry", "base"): offset_expiry.BASES,
-    ("group_expiry", "reason"): group_expiry.GROUP_REASONS,
+    ("offset_expiry", "reason"): expiry.REASONS,
+    ("offset_expiry", "base"): expiry.BASES,
+    ("group_expiry", "reason"): expiry.GROUP_REASONS,
     ("group_events", "event"): EVENTS,
     ("quarantine", "reason"): (*REASONS, "corrupt_batch", "load_would_fail"),
 }

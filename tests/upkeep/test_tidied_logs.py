@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit import run
-from kgroups_spark.lake import lake as lakes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.by_duckdb import duckdb_views
 from tests.crash.commit_points import audit
@@ -45,7 +44,7 @@ def age(lake: Path) -> None:
 def test_some_audits_delete_old_versions_and_readers_see_the_same(
     spark: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lakes, "CHECKPOINT_INTERVAL", 2)
+    monkeypatch.setattr("kgroups_spark.lake.lake.CHECKPOINT_INTERVAL", 2)
     monkeypatch.setattr(run, "TIDIES_EVERY", 3)
     lake, tidied, tidy = tmp_path / "lake", list[tuple[int, int]](), run.tidy_logs
 

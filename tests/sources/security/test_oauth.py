@@ -12,8 +12,7 @@ from base64 import b64encode, urlsafe_b64encode
 import pytest
 import trustme
 
-from kgroups_spark.cluster import oauth as token_endpoint
-from kgroups_spark.cluster import oauth as tokens
+from kgroups_spark.cluster import oauth
 from kgroups_spark.cluster.oauth import (
     BearerTokens,
     NoToken,
@@ -36,9 +35,9 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials"
 
 @pytest.fixture(autouse=True)
 def nothing_issued_and_no_proxy(monkeypatch):
-    monkeypatch.setattr(tokens, "_issued", {})
-    monkeypatch.setattr(tokens, "PAUSE", 0.001)
-    monkeypatch.setattr(tokens, "RETRIED_FOR", 0.01)
+    monkeypatch.setattr(oauth, "_issued", {})
+    monkeypatch.setattr(oauth, "PAUSE", 0.001)
+    monkeypatch.setattr(oauth, "RETRIED_FOR", 0.01)
     monkeypatch.setenv("no_proxy", "localhost")
 
 
@@ -96,7 +95,7 @@ def test_a_token_that_is_no_jwt_lives_as_long_as_the_answer_says(monkeypatch):
 
 
 def test_transient_http_errors_are_retried(monkeypatch):
-    monkeypatch.setattr(tokens, "RETRIED_FOR", 10)
+    monkeypatch.setattr(oauth, "RETRIED_FOR", 10)
     with token_server((503, "busy"), (500, "broken"), {"access_token": "t"}) as server:
         assert current_token(endpoint(server.url)) == "t"
     assert len(server.asked) == 3
@@ -104,7 +103,7 @@ def test_transient_http_errors_are_retried(monkeypatch):
 
 def test_attempts_end_when_their_time_is_over(monkeypatch):
     clock = FakeTime()
-    monkeypatch.setattr(token_endpoint, "time", clock)
+    monkeypatch.setattr(oauth, "time", clock)
     with token_server((503, "busy")) as server, pytest.raises(NoToken, match=r"for client me: HTTP 503$"):
         current_token(endpoint(server.url))
     assert clock.slept == pytest.approx([0.001, 0.002, 0.004, 0.003])  # 10 ms together
@@ -114,7 +113,7 @@ def test_attempts_end_when_their_time_is_over(monkeypatch):
 @pytest.mark.parametrize("exp", ["1e400", "NaN", "-Infinity", "1" + "0" * 400, '"x"', "null", "[1]", "true"])
 def test_an_invalid_expiry_time_is_ignored(exp):
     text = "h." + urlsafe_b64encode(f'{{"exp":{exp}}}'.encode()).decode().rstrip("=") + ".s"
-    assert tokens.expires_at_s(text) in (None, 1.0)
+    assert oauth.expires_at_s(text) in (None, 1.0)
     with token_server(f'{{"access_token": "t", "expires_in": {exp}}}') as server:
         source = endpoint(server.url)
         assert (current_token(source), current_token(source)) == ("t", "t")
@@ -149,7 +148,7 @@ def test_an_answer_without_a_token_is_not_shown(said):
 
 
 def test_an_absent_or_silent_endpoint_gives_no_token(monkeypatch):
-    monkeypatch.setattr(tokens, "TIMEOUT", 0.05)
+    monkeypatch.setattr(oauth, "TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://localhost:{silent.getsockname()[1]}/token"
         with pytest.raises(NoToken, match=f"^no token from {url} .*timed out$"):

@@ -7,7 +7,6 @@ import pickle
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
 
-from kgroups_spark.cluster import sasl as module
 from kgroups_spark.cluster.property import BadClientProperty
 from kgroups_spark.cluster.sasl import sasl
 
@@ -27,7 +26,7 @@ def found(mechanism, config=None, **more):
 
 @pytest.fixture
 def every_package(monkeypatch):
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr("kgroups_spark.cluster.sasl.importlib.util.find_spec", lambda name: name)
 
 
 def first_bytes(settings):
