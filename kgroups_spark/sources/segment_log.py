@@ -135,7 +135,8 @@ class SegmentLog(PartitionLog):
         if end is not None and end <= start_offset:
             return ()
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
-        if before := self.copy.segments[: len(self.copy.segments) - len(segments)]:
+        before = self.copy.segments[: len(self.copy.segments) - len(segments)]
+        if before and len(segments) > 1:  # the cleaner leaves the last segment alone
             self.merged_at(before[-1])
         segments = tuple(segment for segment in segments if end is None or segment.base_offset < end)
         # Damage after the last batch is found by each audit until there is a sound batch after it.
