@@ -318,13 +318,12 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
 def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
-    changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))
+    changes, no_changes = None, None
+    if before is not None and then is not None and now is not None:
+        sides = before.audit_id, then, now
+        changes, no_changes = attempt("comparing with the audit before", lambda: Changes.between(*sides))
     failures = tuple(note for note in (no_now, no_changes) if note)
     return AuditSummary(row, now or CurrentTables(), changes, failures)
-
-
-def _changes(before: AuditRow | None, then: CurrentTables | None, now: CurrentTables | None) -> Changes | None:
-    return None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)
 
 
 # `kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.

@@ -127,8 +127,9 @@ class Groups:
     def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:
         """Rows of `groups`, by name. `offsets_partitions`: number of offsets partitions; None: is_misplaced is null."""
         for group_id, group in sorted(self.groups.items()):
-            row = group.row(self.offsets_partition)
-            yield row._replace(is_misplaced=self._is_misplaced(group_id, offsets_partitions))
+            count, own = offsets_partitions, self.offsets_partition
+            is_misplaced = None if count is None else offsets_partition(group_id, count) != own
+            yield group.row(own)._replace(is_misplaced=is_misplaced)
 
     def member_rows(self, *, on_demand: bool = True) -> Iterator[MemberRow]:
         """Rows of `group_members`, by group and member. `on_demand=False`: without the groups of `groups_on_demand`."""
@@ -203,8 +204,3 @@ class Groups:
         versions = changes(start, group, member_id, at, self.topics)
         self._versions += versions
         return bool(versions)
-
-    def _is_misplaced(self, group_id: str, offsets_partitions: int | None) -> bool | None:
-        if offsets_partitions is None:
-            return None
-        return offsets_partition(group_id, offsets_partitions) != self.offsets_partition

@@ -183,7 +183,16 @@ class _Replay:
     def add(self, folded: Fold) -> None:
         """Adds the results of a range."""
         markers, records, commits = self.history.markers, folded.records, folded.commits
-        self._keep_offsets(folded)
+        committed, waits = folded.effects.row[folded.effects.is_final], folded.pending.row[folded.pending.is_open]
+        row, is_pending = np.append(committed, waits), np.repeat([False, True], [len(committed), len(waits)])
+        order = np.lexsort((commits.producer_id[row], is_pending, commits.slot[row]))
+        is_pending, rows = is_pending[order], records.take(pa.array(row[order]))
+        # The coordinator keeps no producer for committed offsets.
+        for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
+            values = pc.if_else(pa.array(is_pending), rows[name], pa.scalar(none, rows[name].type))
+            rows = with_columns(rows, **{name: values})
+        self.tables["offsets"].append(rows)
+        self.is_pending.append(is_pending)
         self.removals.add(folded, markers, self.slots)
         self.tables["moves"].append(_move_rows(folded, moves(folded), markers, self.slots))
         self.tables["unreadable"].append(records.take(pa.array(np.flatnonzero(~commits.is_readable))))
@@ -230,21 +239,6 @@ class _Replay:
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         return pa.concat_tables([no_rows(schema), *self.tables[name]])
-
-    def _keep_offsets(self, folded: Fold) -> None:
-        """The committed and the pending offsets, by slot."""
-        commits, effects, pending = folded.commits, folded.effects, folded.pending
-        committed, waits = effects.row[effects.is_final], pending.row[pending.is_open]
-        row = np.concatenate([committed, waits])
-        is_pending = np.repeat([False, True], [len(committed), len(waits)])
-        order = np.lexsort((commits.producer_id[row], is_pending, commits.slot[row]))
-        is_pending, rows = is_pending[order], folded.records.take(pa.array(row[order]))
-        # The coordinator keeps no producer for committed offsets.
-        for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
-            values = pc.if_else(pa.array(is_pending), rows[name], pa.scalar(none, rows[name].type))
-            rows = with_columns(rows, **{name: values})
-        self.tables["offsets"].append(rows)
-        self.is_pending.append(is_pending)
 
     def _held(self) -> pa.Table:
         """The groups with offsets, and since when they have them."""

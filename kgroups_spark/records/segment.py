@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -515,17 +515,10 @@ def read_segment(
     return SegmentReader(scan, from_offset, end_offset, bounds.floor - 1)
 
 
-def scan_batches(
-    file: BinaryFile,
-    *,
-    position: int = 0,
-    end: int | None = None,
-    bounds: Bounds = ANYWHERE,
-    chunk_bytes: int = CHUNK_BYTES,
-) -> BatchColumns:
+def scan_batches(file: BinaryFile, **how: Any) -> BatchColumns:
     """Headers of all sound batches, without their records. Compressed messages of magic 0 and 1 are not decompressed:
     their base offset and count are those of their last message."""
-    return scan_headers(file, position=position, end=end, bounds=bounds, chunk_bytes=chunk_bytes)[0]
+    return scan_headers(file, **how)[0]
 
 
 def scan_headers(
@@ -576,22 +569,17 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         for run in self._scan.runs():
             if isinstance(run, Run):
                 start = int(np.searchsorted(run.batches.last_offset, self._from_offset))
-                yield from self._decode(run[start : self._below_end(run)])
+                stop = len(run)
+                if self._end_offset is not None:
+                    stop = int(np.searchsorted(run.batches.last_offset, self._end_offset))
+                    self._past_end_at = int(run.batches.position[stop]) if stop < len(run) else None
+                yield from self._decode(run[start:stop])
                 if self._past_end_at is not None:
                     return
             elif self._end_offset is not None and run.base_offset is not None and run.base_offset >= self._end_offset:
                 continue
             elif run.last_offset is None or run.last_offset >= self._from_offset:
                 yield run
-
-    def _below_end(self, run: Run) -> int:
-        """The number of batches that end below end_offset; reading stops at the first one that does not."""
-        if self._end_offset is None:
-            return len(run)
-        count = int(np.searchsorted(run.batches.last_offset, self._end_offset))
-        if count < len(run):
-            self._past_end_at = int(run.batches.position[count])
-        return count
 
     def _decode(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:
         """The records of sound batches of any magic."""

@@ -118,7 +118,9 @@ class CommitBatches:
 
     def _lot(self) -> Iterator[pa.Table]:
         """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
-        table = in_one_chunk(self._waited())
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        table = in_one_chunk(pa.Table.from_batches(waiting))
+        waiting.clear()
         group_id, topic = (ranks(table.column(name).chunk(0)) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
         order = pa.array(_order((self.log.number_at(log_offset), group_id, topic, partition, log_offset)))
@@ -126,10 +128,6 @@ class CommitBatches:
         ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
         for start, end in itertools.pairwise(ends.tolist()):
             yield table.take(order.slice(start, end - start))
-
-    def _waited(self) -> pa.Table:
-        waiting, self._waiting, self._rows = self._waiting, [], 0
-        return pa.Table.from_batches(waiting)
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         rows = commits.rows

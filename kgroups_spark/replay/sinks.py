@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -30,8 +29,6 @@ from kgroups_spark.words import counted
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
-# A table -> the columns by which its rows are sorted.
-Order: TypeAlias = "Callable[[str], Sequence[str]]"
 # The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
@@ -59,11 +56,6 @@ class Growing(NamedTuple):
     size_bytes: int = 0
     part: OpenPart | None = None
     written: int = 0
-
-    def plus(self, table: pa.Table) -> Growing:
-        return self._replace(
-            waiting=(*self.waiting, table), rows=self.rows + len(table), size_bytes=self.size_bytes + table.nbytes
-        )
 
 
 # A table, and for checkpoints also the reason, so that a night finds the files of a state without reading rows.
@@ -101,13 +93,13 @@ def order_of_night(name: str) -> list[str]:
 
 
 class PartCollector:
-    """Packs the rows of a task into few parts per table, row group by row group. `order_of`: columns to sort by.
+    """Packs the rows of a task into few parts per table, row group by row group.
 
     Rows that come in order wait only until they are worth a row group: a small offsets partition is not.
     """
 
-    def __init__(self, lake_uri: str, audit_id: int, order_of: Order = order_of_night) -> None:
-        self._lake_uri, self._audit_id, self._order_of = lake_uri, audit_id, order_of
+    def __init__(self, lake_uri: str, audit_id: int) -> None:
+        self._lake_uri, self._audit_id = lake_uri, audit_id
         self._parts: Parts = {}
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
@@ -116,9 +108,12 @@ class PartCollector:
         if not table.num_rows:
             return
         kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
-        self._parts[kind] = growing = self._parts.get(kind, Growing()).plus(table)
+        was = self._parts.get(kind, Growing())
+        size_bytes = was.size_bytes + table.nbytes
+        growing = was._replace(waiting=(*was.waiting, table), rows=was.rows + len(table), size_bytes=size_bytes)
+        self._parts[kind] = growing
         # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
-        if growing.size_bytes >= BYTES_TO_SORT if self._order_of(name) else 2 * growing.rows >= ROWS_PER_GROUP:
+        if growing.size_bytes >= BYTES_TO_SORT if order_of_night(name) else 2 * growing.rows >= ROWS_PER_GROUP:
             part = self._written(name, growing)
             self._parts[kind] = Growing(part=part, written=part.records)
             if part.records >= ROWS_PER_PART or part.size >= BYTES_PER_PART:
@@ -149,7 +144,7 @@ class PartCollector:
         part = growing.part
         if growing.waiting:
             rows = pa.concat_tables(growing.waiting).unify_dictionaries()
-            columns = self._order_of(name)
+            columns = order_of_night(name)
             rows = sorted_by(rows, *columns) if columns else rows
             part = part or PartWriter(name, self._lake_uri, self._audit_id).open(rows.schema)
             part.write(rows)
@@ -212,7 +207,6 @@ class Sink:
     runner: Runner
     folders: Mapping[str, str]
     audit_id: int
-    order_of: Order = order_of_night
     rows: Counter[str] = field(default_factory=Counter)
     parts: list[tuple[str, Part]] = field(default_factory=list)
 
@@ -227,8 +221,7 @@ class Sink:
 
     def task(self, work: Work) -> Task:
         """The work of a task, whose rows it writes, and reports."""
-        collect = partial(PartCollector, audit_id=self.audit_id, order_of=self.order_of)
-        collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
+        collectors = {kind: PartCollector(uri, self.audit_id) for kind, uri in self.folders.items()}
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from map(line_batch, written(work(batches), collectors))

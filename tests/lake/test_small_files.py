@@ -97,7 +97,8 @@ def test_a_rewrite_that_would_lose_rows_changes_nothing(lake, monkeypatch):
         "kgroups_spark.audit.files_query._sorted", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
     )
     with pytest.raises(KgroupsError, match="of 2 rows 1 would be missing; nothing was changed"):
-        rewrite(LakeWriter(lake, 2, lambda: None), "offset_commits", _files(lake))
+        every, files = "SELECT * FROM stored_offset_commits", {"offset_commits": _files(lake)}
+        rewrite(LakeWriter(lake, 2, lambda: None), "offset_commits", every, files, 2)
     assert lake.table("offset_commits").version() == 1
 
 
