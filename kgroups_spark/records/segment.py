@@ -154,7 +154,9 @@ RAW_BYTES = 1 << 20  # of a corrupt batch are kept at most
 # As many damaged batches in a row, or fewer, are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
 LOOK_AHEAD = 2  # batches that wait, because the next ones show whether their offsets are in order
-TORN_BYTES = 16  # zeros at the end of a batch, and up to the file's end, that show that its end was never written
+# Zeros at the end of the file's last batch that show that its end was never written. If zeros follow it, two are enough:
+# its last record ends with one, the number of its headers.
+TORN_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +336,8 @@ class SegmentScan:
 
     def _is_torn(self, start: int, end: int) -> bool:
         """Whether there are zeros from the inside of the batch start .. end to the file's end: it is half-written."""
-        window, zeros = self._window, max(start + HEADER_BYTES, end - TORN_BYTES)
+        window = self._window
+        zeros = max(start + HEADER_BYTES, end - (TORN_BYTES if end == window.filled else 2))
         return window.at_end and zeros < end and not window.data[zeros : window.filled].any()
 
     def _may_go_on_at(self, pos: int) -> bool:
@@ -459,7 +462,9 @@ class SegmentScan:
             self.stopped = "partial batch"
         elif not window.data[: window.filled].any():
             self.stopped = "zeros" if window.filled else "end"
-        elif window.filled < HEADER_BYTES or read_claim(window.view, 0, window.filled, self._last_offset):
+        elif not window.data[LENGTH_END : window.filled].any() or window.filled < HEADER_BYTES:
+            self.stopped = "partial batch"
+        elif read_claim(window.view, 0, window.filled, self._last_offset):
             self.stopped = "partial batch"
         else:
             yield self._corrupt(0, window.filled)

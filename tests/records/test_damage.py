@@ -186,6 +186,15 @@ def test_a_zero_filled_tail_ends_quietly() -> None:  # T48
         assert (len(rows), corrupt, reader.stopped, reader.position) == (1, [], "zeros", len(log))
 
 
+@pytest.mark.parametrize("written", [1, 8, 10, 12, 17, 40, 61, 70, -12, -3, -2])
+@pytest.mark.parametrize("zeros", [0, 16, 300])
+def test_a_torn_batch_waits_with_or_without_zeros_after_it(written: int, zeros: int) -> None:
+    log, torn = batch(0, [(b"a", b"1")]), batch(300, [(b"b", b"a value")], leader_epoch=5)[:written]
+    rows, corrupt, reader = read_all(log + torn + bytes(zeros))
+    assert (len(rows), corrupt, reader.position) == (1, [], len(log))
+    assert reader.stopped in ("partial batch", "zeros")
+
+
 def test_noise_at_the_end_is_reported() -> None:
     log = batch(0, [(b"a", b"1")])
     rows, corrupt, reader = read_all(log + b"\xff" * 300)
