@@ -5,7 +5,7 @@ A lake is read by DuckDB, without Spark and without Java:
     >>> import kgroups_spark
     >>> lake = kgroups_spark.open_lake("./lake")
     >>> lake.sql("SELECT count(*) AS members FROM group_members").to_pylist()
-    [{'members': 66}]
+    [{'members': 68}]
 
 docs/python.md shows the rest. All public names are in `__all__`, and are imported on first use.
 """

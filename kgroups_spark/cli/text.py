@@ -276,10 +276,10 @@ def _block_line(heading: Pieces, cell: str, room: int, width: int) -> list[str]:
     return [*filled(heading, width), *(indent + line for line in filled(cell, width - len(indent)))]
 
 
-# Bold and two colours, if they help and are wanted; nothing on the screen depends on them.
+# Bold, if it helps and is wanted; nothing on the screen depends on it.
 
 
-OWN_MARKS = re.compile("(\x1b\\[(?:0|1|2|33)m)")
+OWN_MARKS = re.compile("(\x1b\\[[01]m)")
 
 
 @dataclass(frozen=True)
@@ -294,14 +294,5 @@ class Style:
         return cls(out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
 
     def heading(self, text: str) -> str:
-        return self._marked(text, "1")
-
-    def warning(self, text: str) -> str:
-        return self._marked(text, "33")
-
-    def quiet(self, text: str) -> str:
-        return self._marked(text, "2")
-
-    def _marked(self, text: str, code: str) -> str:
         text = printable(text)  # so that names cannot contain marks
-        return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text
+        return f"\x1b[1m{text}\x1b[0m" if self.is_on and text else text

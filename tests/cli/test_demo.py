@@ -13,7 +13,7 @@ from kgroups_spark.cli.main import main
 from tests.logs.demo_log import demo_log, shipped
 from tests.pages import blocks
 
-# What each command on the screen prints, at 80 columns.
+# Parts of each command's output at 80 columns.
 SHOWS = {
     "invoice-export": ["45608  41719", "60247  55839", "50310  46415"],
     "returns-sync": ["waits for stock-levels-2, held by", "waits for stock-levels-1, held by", "out in 1m 21s"],
@@ -29,7 +29,7 @@ SHOWS = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder with the lake, and the screen of a terminal of 80 columns."""
     folder, before = tmp_path_factory.mktemp("demo"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as screen:
@@ -47,18 +47,19 @@ def test_the_shipped_log_is_what_its_generator_writes() -> None:
     assert demo_log(shipped()) == shipped()
 
 
-def test_it_is_a_story_of_40_lines_at_80_columns(told: tuple[Path, str]) -> None:
-    lines = told[1].splitlines()
+def test_it_is_a_story_of_40_lines_at_80_columns(demo: tuple[Path, str]) -> None:
+    lines = demo[1].splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    assert [line for line in blocks("README.md")[1].splitlines() if line not in lines] == ["..."] * 2
+    [in_readme] = [block for block in blocks("README.md") if block.startswith("A small shop")]
+    assert [line for line in in_readme.splitlines() if line not in lines] == ["..."] * 2
 
 
 @pytest.mark.parametrize("command", [command for _, command in STORY])
 def test_each_command_shows_what_is_said(
-    command: str, told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, screen = told
+    folder, screen = demo
     name, _, rest = command.partition(" ")
     pasted = f"  kgroups {name} --lake ./lake {rest}".rstrip()
     assert pasted in screen.splitlines()
@@ -71,10 +72,10 @@ def test_each_command_shows_what_is_said(
     assert [each for each in words if each not in plain and each not in out + err] == []
 
 
-def test_its_numbers_are_those_of_the_lake(told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_numbers_are_those_of_the_lake(demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from kgroups_spark import open_lake
 
-    lake = open_lake(told[0] / "lake")
+    lake = open_lake(demo[0] / "lake")
 
     def one(query: str) -> object:
         return next(iter(lake.rows(query)[0].values()))
@@ -93,12 +94,12 @@ def test_its_numbers_are_those_of_the_lake(told: tuple[Path, str], monkeypatch: 
 
 
 def test_a_second_run_reads_nothing_new_and_says_the_same(
-    told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(told[0])
+    monkeypatch.chdir(demo[0])
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["demo", "--engine", "local"]) == 0
-    assert capsys.readouterr().out.splitlines() == told[1].splitlines()
+    assert capsys.readouterr().out.splitlines() == demo[1].splitlines()
 
 
 def test_the_shipped_log_is_small() -> None:

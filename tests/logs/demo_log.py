@@ -8,8 +8,8 @@ fraud-scoring-1, and two new members of returns-sync wait for partitions of one 
 `__transaction_state` has the transactions whose offsets are in `__consumer_offsets`, at the times that they have there;
 `__share_group_state` has what packing-tasks acknowledged of the topic shipments, and records that it could not process.
 
-The input are the shipped files of `__consumer_offsets`. What was made here before is taken out of them first, so that
-a second run gives the same bytes.
+The input is the shipped `__consumer_offsets`. Batches that were made here before are taken out first, so that a second
+run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ PRODUCERS = {
     4020: ("tx-payments-ledger-4882e7d3-zzx7s", "ledger", 1),
 }
 # The cleaner has left the newest record of each id before it.
-CLEANED_UP_TO = ms("2026-11-15")
+CLEANED_UP_TO = ms("2026-11-13")
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = range(1, 6)
 
 

@@ -93,8 +93,8 @@ def drawings(notebook: nbformat.NotebookNode) -> int:
     return sum("image/png" in output.get("data", {}) for output in outputs)
 
 
-def test_there_are_three_notebooks() -> None:
-    assert NAMES == ["expiring_groups", "group_history", "incident"]
+def test_there_are_six_notebooks() -> None:
+    assert NAMES == ["expiring_groups", "group_history", "incident", "migration", "share_groups", "transactions"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -173,6 +173,69 @@ def test_expiring_offsets_equal_the_output_of_kgroups_expiring(run: Run) -> None
     ]
     assert if_empty.splitlines()[1:] == ["0 audit-archiver consumer 2 2 2"]
     assert drawings(notebook) == 2
+
+
+def cells_of(answer: str) -> list[list[str]]:
+    """The rows of a table without their numbers."""
+    return [line.split()[1:] for line in answer.splitlines()[1:]]
+
+
+@pytest.mark.usefixtures("lake")
+@by_each
+def test_records_that_a_share_group_gave_up_and_the_one_that_it_tries(run: Run) -> None:
+    notebook = run("share_groups")
+    given_up, tried, an_hour_before = map(cells_of, answers(notebook))
+    assert [row[4:] for row in given_up] == [
+        ["0", "326500", "326500", "1", "5"],
+        ["1", "349911", "349912", "2", "5"],
+        ["2", "217600", "217600", "1", "5"],
+        ["1", "350871", "350871", "1", "1"],
+    ]
+    assert tried == [["packing-tasks", "shipments", "1", "351204", "351204", "available", "3"]]
+    assert [row[1:] for row in an_hour_before] == [["0", "328045"], ["1", "350444"], ["2", "217718"]]
+    assert drawings(notebook) == 1
+
+
+@pytest.mark.usefixtures("lake")
+@by_each
+def test_the_transaction_that_hangs_was_over_before_its_offsets_came(run: Run) -> None:
+    notebook = run("transactions")
+    open_now, states, ended, sentence = answers(notebook)
+    oldest, ordinary = cells_of(open_now)
+    assert oldest == ["tx-payments-ledger-4882e7d3-vg6q2", "4010", "[payments-ledger]", "1", "2026-11-13",
+                      "06:45:36.650000+00:00", "True"]  # fmt: skip
+    assert (ordinary[1], ordinary[-1]) == ("4015", "False")
+    assert [(row[1][:12], row[2]) for row in cells_of(states)][:3] == [
+        ("06:45:36.265", "CompleteAbort"),
+        ("06:45:36.259", "PrepareAbort"),
+        ("06:44:36.238", "Ongoing"),
+    ]
+    assert [row[:2] for row in cells_of(ended)] == [
+        [group, how] for group in ("billing-engine", "payments-ledger") for how in ("aborted", "committed")
+    ]
+    assert sentence == (
+        "'kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets --partition 7 "
+        "--start-offset 2123'"
+    )
+    assert drawings(notebook) == 1
+
+
+@pytest.mark.usefixtures("lake")
+@by_each
+def test_the_groups_that_can_move_are_those_of_kgroups_migration(run: Run) -> None:
+    notebook = run("migration")
+    standing, moved = map(cells_of, answers(notebook))
+    assert standing == [
+        ["online", "-", "17", "39"],
+        ["uses", "it", "already", "-", "9", "22"],
+        ["when", "empty", "no_members", "6", "0"],
+        ["no", "protocol_type", "1", "3"],
+    ]
+    assert [(row[0], *row[-2:]) for row in moved] == [
+        ("shipment-tracker", "classic", "consumer"),
+        ("loyalty-points", "consumer", "classic"),
+    ]
+    assert drawings(notebook) == 1
 
 
 def test_a_missing_lake_fails_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
