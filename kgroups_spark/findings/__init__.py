@@ -5,5 +5,5 @@ there. An audit looks for findings in `audit/result.py`, after all tables are co
 
 sql/         one file a finding: a head (severity, summary, sentences), and a query that DuckDB runs
 finding.py   the form of a finding, the list of their kinds, and the evidence
-finders.py   runs the queries; the three findings in Python
+finders.py   runs the queries; the listing of the transaction coordinator
 """

@@ -15,21 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.transaction_shard import (
-    MAX_TRANSACTION_TIMEOUT_MS,
     Listings,
     OpenOnPartition,
     TopicPartition,
     TransactionalIdRow,
-    Verdict,
-    verdict,
 )
 from kgroups_spark.errors import attempt
-from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, Row, at, listed, order, some, tool
+from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, order
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.columns import Condition as Condition_listing
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
-from kgroups_spark.words import counted, filled, format_duration, shell_word, throwaway_groups, to_epoch_ms
+from kgroups_spark.words import filled, throwaway_groups, to_epoch_ms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
 
 ListingRow = Mapping[str, Any]
 # (columns, conditions) -> rows of transactional_ids that meet the conditions.
-Ask = Callable[[Sequence[str], Sequence[Condition_listing]], Iterable[ListingRow]]
+Ask = Callable[[Sequence[str], Sequence[Condition]], Iterable[ListingRow]]
 
 COLUMNS = (
     "state_partition",
@@ -63,15 +59,15 @@ def listings(
     """
     if not read:
         return None
-    rows = ask(COLUMNS, [Condition_listing("producer_id", "in", sorted(producers))]) if producers else ()
+    rows = ask(COLUMNS, [Condition("producer_id", "in", sorted(producers))]) if producers else ()
     return Listings(
         map(listing_row, rows),
-        is_complete=_are_all(read, ask(("state_partition", "transactional_id"), [])),
+        is_complete=are_all(read, ask(("state_partition", "transactional_id"), [])),
         known_until=None if known_until is None else to_epoch_ms(known_until),
     )
 
 
-def _are_all(read: Collection[int], ids: Iterable[ListingRow]) -> bool:
+def are_all(read: Collection[int], ids: Iterable[ListingRow]) -> bool:
     """Whether these are all partitions of the log: their numbers have no gap, and each id is in the partition that it
     hashes to with so many.
 
@@ -104,96 +100,6 @@ def open_on_partition(transaction: ListingRow, offsets: Iterable[ListingRow]) ->
     return OpenOnPartition(place, transaction["producer_id"], max(known, default=None))
 
 
-# Offsets held by open transactions.
-
-
-TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
-
-
-def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
-    """A transaction open for longer than any may last, and records of a producer outside a transaction (T28)."""
-    limit = evidence.before_until(TOO_LONG_MS)
-    columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids", "transactional_id"]
-    rows = evidence.tables.rows(
-        "open_transactions", ["offsets_partition", *columns], Condition("open_since", "<=", limit)
-    )
-    rows = evidence.known(rows, "open_since", TOO_LONG_MS)
-    in_order = rows.sort_by([("offsets_partition", "ascending"), ("producer_id", "ascending")]).to_pylist()
-    judged = verdicts(evidence, in_order)
-    for row, judgement in zip(in_order, judged, strict=True):
-        if not (judgement.is_hanging or judgement is Verdict.NOT_KNOWN):
-            continue
-        groups = sorted(row["group_ids"])
-        partition, start = row["offsets_partition"], row["transaction_start_offset"]
-        yield Finding.of(
-            "hanging_transaction",
-            row,
-            f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
-            f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
-            f"transaction.max.timeout.ms allows 15m by default{_why(row, judgement)}. Until it ends, consumers get "
-            f"UNSTABLE_OFFSET_COMMIT for {counted(row['offset_count'], 'offset')} of {some(groups) or 'no group'}, and "
-            "nothing after it in this partition is compacted. If its application is gone: "
-            + tool(
-                "kafka-transactions", f"abort --topic __consumer_offsets --partition {partition} --start-offset {start}"
-            ),
-            group_id=groups[0] if len(groups) == 1 else None,
-            log_offset=start,
-            since=row["open_since"],
-        )
-    yield from _in_no_transaction(evidence, limit)
-
-
-def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
-    """The verdict on each open transaction, by Kafka's rule (coordinator/transaction_shard.py)."""
-    if not transactions:
-        return []
-
-    def ask(columns: Sequence[str], conditions: Sequence[Condition]) -> Sequence[Row]:
-        rows: list[Row] = evidence.tables.rows("transactional_ids", columns, *conditions).to_pylist()
-        return rows
-
-    state = evidence.transaction_state
-    known = listings(ask, {row["producer_id"] for row in transactions}, state.partitions, state.known_until)
-    now = to_epoch_ms(evidence.known_until)
-    return [verdict(open_on_partition(row, ()), known, now, MAX_TRANSACTION_TIMEOUT_MS) for row in transactions]
-
-
-def _why(row: Row, judgement: Verdict) -> str:
-    name = "" if row["transactional_id"] is None else f" (transactional.id {row['transactional_id']})"
-    said = (
-        judgement.value
-        if judgement.is_hanging
-        else "__transaction_state was not read, so the coordinator may know that it is still valid"
-    )
-    return f"{name}; {said}"
-
-
-def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]:
-    columns = [*GROUP, "producer_id", "log_offset", "commit_timestamp", "transaction_start_offset"]
-    rows = evidence.tables.rows("pending_offsets", columns, Condition("commit_timestamp", "<=", limit))
-    rows = rows.filter(pc.field("transaction_start_offset").is_null())
-    rows = evidence.known(rows, "commit_timestamp", TOO_LONG_MS)
-    keys = [*GROUP, "producer_id"]
-    aggregates: list[Any] = [([], "count_all"), ("log_offset", "min"), ("commit_timestamp", "min")]
-    for row in listed(rows.group_by(keys).aggregate(aggregates)):
-        group_id = row["group_id"]
-        yield Finding.of(
-            "hanging_transaction",
-            row,
-            f"{counted(row['count_all'], 'offset')} of {group_id} were written by producer {row['producer_id']} "
-            f"outside any transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a "
-            "marker that will never be written, and consumers get UNSTABLE_OFFSET_COMMIT. No client may use an "
-            "idempotent producer on __consumer_offsets. Deleting the offsets ends the wait: "
-            + tool("kafka-consumer-groups", f"--delete-offsets --group {shell_word(group_id)} --topic TOPIC:PARTITION"),
-            log_offset=row["log_offset_min"],
-            since=row["commit_timestamp_min"],
-        )
-
-
-def _ms(until: datetime, since: datetime) -> int:
-    return int((until - since).total_seconds() * 1000)
-
-
 # Findings as SQL of DuckDB: a file each in `sql/`.
 #
 #     -- error: committed offsets of a group that does not exist          its severity and its summary
@@ -203,10 +109,11 @@ def _ms(until: datetime, since: datetime) -> int:
 #     SELECT ...                                                          the rows, with columns of `findings`
 #
 # A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
-# `$retention_ms`, the partitions of `__transaction_state` that were read and the time up to which its log is known
-# (`$state_partitions`, `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is
-# known, its start), the tables `large_records`, `times_off`, `hidden` of what it read or could not
-# read, `before` (the findings of the last audit), and those of MADE. Views know `$audit_id` only.
+# `$retention_ms`, the partitions of `__transaction_state` that were read, whether these are all, and the time up to
+# which its log is known (`$state_partitions`, `$state_is_complete`, `$state_known_until`), the table `read` (each
+# offsets partition, the time up to which its log is known, its start), the tables `large_records`, `times_off`,
+# `hidden` of what it read or could not read, `before` (the findings of the last audit), and those of
+# MADE. Views know `$audit_id` only.
 
 
 def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
@@ -369,14 +276,15 @@ def found_by_sql(
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
     state = evidence.transaction_state
     asked |= {"known_until": evidence.known_until, "state_known_until": state.known_until or evidence.known_until}
+    asked["state_is_complete"] = False
     asked |= {"state_partitions": sorted(state.partitions)}
+    if "$state_is_complete" in sql.query and evidence.tables.rows("open_transactions", ["producer_id"]).num_rows:
+        ids = evidence.tables.rows("transactional_ids", ["state_partition", "transactional_id"])
+        asked["state_is_complete"] = are_all(state.partitions, ids.to_pylist())
     used = {parameter: value for parameter, value in asked.items() if f"${parameter}" in sql.query}
     rows = connection.sql(sql.query, params=used).to_arrow_table().to_pylist()
     for row in rows:
         yield Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked))
-
-
-IN_PYTHON = (hanging_transaction,)
 
 
 class Found(NamedTuple):
@@ -393,9 +301,9 @@ def look(evidence: Evidence) -> Found:
         connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connect(evidence, folder)))
         notes = [failure] if failure else []
         made: dict[str, bool] = {}
-        by_sql = {name: partial(found_by_sql, name, connection, made) for name in SQL if connection is not None}
-        for name, find in (by_sql | {find.__name__: find for find in IN_PYTHON}).items():
-            found, failure = attempt(f"looking for {name}", lambda find=find: list(find(evidence)))  # type: ignore[misc]
+        for name in SQL if connection is not None else ():
+            find = partial(found_by_sql, name, connection, made, evidence)  # type: ignore[arg-type]
+            found, failure = attempt(f"looking for {name}", lambda find=find: list(find()))  # type: ignore[misc]
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)

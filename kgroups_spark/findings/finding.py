@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.package_data import names_in_package, package_text
 from kgroups_spark.tables.columns import Condition
-from kgroups_spark.words import first_of, format_utc, to_datetime
+from kgroups_spark.words import to_datetime
 
 Severity = Literal["error", "warning", "notice"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "notice")
@@ -45,9 +44,6 @@ SQL = {name: FindingSql.parsed(text) for name, text in _TEXTS.items() if not nam
 VIEWS = {name: text for name, text in _TEXTS.items() if name.startswith("_")}  # that several findings read
 
 # error: something fails or is lost now; warning: it may; notice: worth knowing. The table's rows are in this order.
-_IN_PYTHON = {
-    "hanging_transaction": Kind("error", "offsets are held by a transaction that should have ended"),
-}
 _ORDER = """
     stale_checkpoint load_would_fail group_in_wrong_partition orphaned_offsets records_lost offset_below_log_start
     partition_assigned_twice duplicate_static_member clean_up_fails hanging_transaction transaction_past_timeout
@@ -59,7 +55,7 @@ _ORDER = """
     commit_time_skew lost_when_emptied expiry_overdue topic_recreated nobody_reads config_without_group commit_storm
     regex_matches_nothing mixed_commits idle_share_group throwaway_group
 """
-KINDS: dict[str, Kind] = {name: SQL[name].kind if name in SQL else _IN_PYTHON[name] for name in _ORDER.split()}
+KINDS: dict[str, Kind] = {name: SQL[name].kind for name in _ORDER.split()}
 
 
 class Finding(NamedTuple):
@@ -100,16 +96,6 @@ def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
         kind,
         *((value is not None, 0 if value is None else value) for value in place),
     )
-
-
-def at(moment: datetime) -> str:
-    """`2026-11-16 06:30:00 UTC`: the form of times in details."""
-    return format_utc(moment)
-
-
-def tool(name: str, arguments: str) -> str:
-    """A command line of one of Kafka's tools."""
-    return f"{name}.sh --bootstrap-server HOST:PORT {arguments}"
 
 
 # The size of records that are reported.
@@ -197,17 +183,6 @@ class Evidence:
     transaction_state: TransactionState = field(default_factory=TransactionState)
     hidden: Sequence[tuple[int, int, int]] = ()
 
-    def before_until(self, duration_ms: int) -> datetime:
-        """The latest moment at which a state of that duration can have begun."""
-        return self.known_until - timedelta(milliseconds=duration_ms)
-
-    def known(self, rows: pa.Table, column: str, duration_ms: int) -> pa.Table:
-        """The rows without those of partitions whose log is not known for that duration after `column`."""
-        for number, until in sorted(self.known_until_of.items()):
-            limit = until - timedelta(milliseconds=duration_ms)
-            rows = rows.filter(~((pc.field("offsets_partition") == number) & (pc.field(column) > limit)))
-        return rows
-
 
 def moment(ms: int | None) -> datetime | None:
     """The time of epoch ms; None: there is none, or no datetime can hold it."""
@@ -215,16 +190,3 @@ def moment(ms: int | None) -> datetime | None:
         return None if ms is None else to_datetime(ms)
     except OverflowError:
         return None
-
-
-def listed(rows: pa.Table) -> list[Row]:
-    """The rows as dicts, for few rows: sorted by offsets partition, group, and the other columns that identify them."""
-    names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "log_offset")
-    keys = [(name, "ascending") for name in names if name in rows.column_names]
-    sorted_rows: list[Row] = rows.sort_by(keys).to_pylist(maps_as_pydicts="strict")
-    return sorted_rows
-
-
-def some(names: Iterable[str], most: int = 3) -> str:
-    """The first names in order, each once, and the number of others."""
-    return first_of(sorted(set(names)), most)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -19,7 +21,7 @@ from kgroups_spark import errors
 from kgroups_spark.audit.result import Shortfall, current_tables, unsettled_note
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
-from kgroups_spark.findings.finding import KINDS, Evidence
+from kgroups_spark.findings.finding import KINDS, Finding
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, tidy_logs
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
@@ -150,20 +152,23 @@ def test_a_member_without_current_assignment_does_not_reconcile() -> None:
 
 
 def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(evidence: Evidence) -> list[None]:
-        raise ZeroDivisionError("a name of the log")
+    def broken(name: str, *how: Any) -> Iterator[Finding]:
+        if name == "commit_storm":
+            raise ZeroDivisionError("a name of the log")
+        return found_by_sql(name, *how)
 
+    found_by_sql = finders.found_by_sql
     log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
     sound = audit(log.files, LOOKING).found()
     assert {each["finding"] for each in sound} == {"target_for_unknown_member"}
-    monkeypatch.setattr(finders, "IN_PYTHON", (broken, *finders.IN_PYTHON))
+    monkeypatch.setattr(finders, "found_by_sql", broken)
     with pytest.raises(ZeroDivisionError):
         audit(log.files, LOOKING)
     monkeypatch.setattr(errors, "SURVIVED", (Exception,))
     with_failure = audit(log.files, LOOKING)
     assert with_failure.found() == sound
-    (note,) = [each for each in with_failure.newest.notes or () if "broken" in each]
-    assert note.startswith("looking for broken failed (ZeroDivisionError at test_whole_nights.py:")
+    (note,) = [each for each in with_failure.newest.notes or () if "commit_storm" in each]
+    assert note.startswith("looking for commit_storm failed (ZeroDivisionError at test_whole_nights.py:")
     assert "name of the log" not in note
 
 
