@@ -41,10 +41,8 @@ from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete
 from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
 from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
-from kgroups_spark.lake.as_of_audit import tidy_logs
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
-from kgroups_spark.lake.failures import reported_in_one_line
-from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Engine, Lake
+from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
 from kgroups_spark.lake.local import Local
@@ -54,8 +52,6 @@ from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import as_table, table_batch
 from kgroups_spark.words import counted, to_epoch_ms
 
-# The interval of a table log's checkpoints, up to which it can be cleaned up.
-TIDIES_EVERY = CHECKPOINT_INTERVAL
 FACTS = "cluster_facts"
 
 __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
@@ -173,7 +169,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     notes += _ask_for_topic_offsets(work, result)
     row, facts = _finished(work, claim, result, notes, rebuilt)
     summary = _summary(lake, row, then, before)
-    return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))
+    return replace(summary, shortfall=facts.shortfall)
 
 
 def _finished(
@@ -214,20 +210,6 @@ def _decides_otherwise(work: AuditWork) -> bool:
     assert work.before is not None and work.before.as_of is not None
     then = to_epoch_ms(work.before.as_of), work.before.retention_ms
     return then != (Moment.of(work, []).as_of_ms, work.settings.retention_ms)
-
-
-def _tidied(lake: Lake, audit_id: int) -> list[str]:
-    """Cleans up the tables' logs now and then, for lakes without maintenance. The audit has already finished, so a
-    failure is noted and left to a later audit."""
-    if audit_id % TIDIES_EVERY:
-        return []
-
-    def tidy() -> None:
-        with reported_in_one_line("the lake could not be written"):
-            tidy_logs(lake, audit_id)
-
-    _, failure = attempt("cleaning up the tables' logs", tidy)
-    return [failure] if failure else []
 
 
 def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None) -> AuditSummary:
