@@ -150,7 +150,7 @@ def _delete_retention(lake: Lake, last: AuditRow, settings: AuditSettings) -> De
 
 
 def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
-    lake, before, must_rebuild = work.lake, work.before, work.state.must_be_rebuilt
+    lake, before, must_rebuild = work.lake, work.before, work.state.why_rebuilt is not None
     lake.replaced = work.replaced
     # An unfinished audit may have left rows in the current tables, which must be deleted without new records, too.
     must_rewrite = must_rebuild or before is None or claim.unfinished
