@@ -190,7 +190,7 @@ def _group_configs(cluster: Cluster) -> tuple[list[ClusterFact], list[str]]:
 
 def _not_known(what: str, configs: Configs, resource: str) -> str:
     """The reason why a fact is unknown, and the remedy."""
-    if configs.is_forbidden:
+    if (configs.error or "").endswith("_AUTHORIZATION_FAILED"):
         return f"{what} is unknown: grant DESCRIBE_CONFIGS on {resource}"
     return f"{what} is unknown: the broker answered {configs.error}"
 

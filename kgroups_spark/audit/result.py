@@ -227,8 +227,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
         *_state_notes(work, result),
         *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
         *(f"{topic}: {note}" for topic, plan in work.states.plans.items() for note in missing_files_note(plan)),
-        *_decoded_note(rebuilt),
     ]
+    if decoded := rebuilt.record_counts.total():
+        all_notes.append(f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history")
     rows_added = result.rows_added + result.states.rows_added + rebuilt.rows_added
     return LedgerFacts(
         moment,
@@ -252,11 +253,6 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
         },
         short,
     )
-
-
-def _decoded_note(rebuilt: Rebuilt) -> Iterator[str]:
-    if decoded := rebuilt.record_counts.total():
-        yield f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history"
 
 
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:

@@ -46,10 +46,8 @@ from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete
 from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
 from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
-from kgroups_spark.lake.as_of_audit import tidy_logs
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
-from kgroups_spark.lake.failures import reported_in_one_line
-from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Engine, Lake
+from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
 from kgroups_spark.lake.local import Local
@@ -61,8 +59,6 @@ from kgroups_spark.tables.rows import as_table, table_batch
 from kgroups_spark.tables.schemas import CHECKPOINTS
 from kgroups_spark.words import counted, to_epoch_ms
 
-# The interval of a table log's checkpoints, up to which it can be cleaned up.
-TIDIES_EVERY = CHECKPOINT_INTERVAL
 FACTS = "cluster_facts"
 
 __all__ = ["Audit", "AuditOptions", "AuditSummary", "begin_audit", "run_audit"]
@@ -92,7 +88,7 @@ class Audit:
     STEPS = ("replay_state_logs", "read", "replay", "append_history", "replace_current", "save_state")
 
     def __init__(self, work: AuditWork, claim: Claim, notes: list[str], stack: ExitStack) -> None:
-        lake, before, must_rebuild = work.lake, work.before, work.state.must_be_rebuilt
+        lake, before, must_rebuild = work.lake, work.before, work.state.why_rebuilt is not None
         self._work, self._claim, self._notes, self._stack = work, claim, notes, stack
         self._left = [*self.STEPS]
         lake.replaced = work.replaced
@@ -158,9 +154,7 @@ class Audit:
             result.rows_added[FACTS] += len(work.facts)
         notes = self._notes + _ask_for_topic_offsets(work, result)
         row, facts = _finished(work, self._claim, result, notes, self._rebuilt)
-        summary = _summary(work.lake, row, self._then, work.before)
-        failures = (*summary.failures, *_tidied(work.lake, row.audit_id))
-        return replace(summary, shortfall=facts.shortfall, failures=failures)
+        return replace(_summary(work.lake, row, self._then, work.before), shortfall=facts.shortfall)
 
     def _take(self, step: str) -> None:
         if not self._left or self._left[0] != step:
@@ -299,20 +293,6 @@ def _decides_otherwise(work: AuditWork) -> bool:
     assert work.before is not None and work.before.as_of is not None
     then = to_epoch_ms(work.before.as_of), work.before.retention_ms
     return then != (Moment.of(work, []).as_of_ms, work.settings.retention_ms)
-
-
-def _tidied(lake: Lake, audit_id: int) -> list[str]:
-    """Cleans up the tables' logs now and then, for lakes without maintenance. The audit has already finished, so a
-    failure is noted and left to a later audit."""
-    if audit_id % TIDIES_EVERY:
-        return []
-
-    def tidy() -> None:
-        with reported_in_one_line("the lake could not be written"):
-            tidy_logs(lake, audit_id)
-
-    _, failure = attempt("cleaning up the tables' logs", tidy)
-    return [failure] if failure else []
 
 
 def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None) -> AuditSummary:

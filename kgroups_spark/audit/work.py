@@ -90,10 +90,6 @@ class SavedState:
     rows: Mapping[int, int] = field(default_factory=dict)
     has_decoded_again: bool = False
 
-    @property
-    def must_be_rebuilt(self) -> bool:
-        return self.why_rebuilt is not None
-
 
 def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Sequence[str] = ()) -> SavedState:
     """The state of the last finished audit, or an older one if that audit had no reason to rewrite it.

@@ -129,7 +129,8 @@ class Cluster:
         while asked:
             self.topics(sorted({topic for topic, _ in asked}), timeout_ms=patience.left_ms)
             answers |= self._offsets_now(asked, at, patience)
-            asked = [each for each in asked if _may_pass(answers[each].error, patience.elapsed)]
+            passing = PASSING | UNKNOWN_TOPIC if patience.elapsed < UNKNOWN_TOPIC_SECONDS else PASSING
+            asked = [each for each in asked if answers[each].error in passing]
             if asked and not patience.pause():
                 break
         return answers
@@ -328,10 +329,6 @@ def addresses(bootstrap_servers: str) -> list[Address]:
     return [(host.strip("[]"), int(port)) for host, _, port in pairs]
 
 
-def _may_pass(error: str | None, elapsed: float) -> bool:
-    return error in PASSING or (error in UNKNOWN_TOPIC and elapsed < UNKNOWN_TOPIC_SECONDS)
-
-
 # Configurations that brokers report: their own, those of topics and of groups (DescribeConfigs, KIP-133; of groups
 # KIP-848).
 
@@ -358,10 +355,6 @@ class Configs:
     values: dict[str, str | None] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     error: str | None = None
-
-    @property
-    def is_forbidden(self) -> bool:
-        return self.error is not None and self.error.endswith("_AUTHORIZATION_FAILED")
 
 
 def describe_configs(

@@ -123,7 +123,8 @@ def release_of_brokers(brokers: Mapping[int, Broker]) -> Reported:
     reported = {node: release_of(broker) for node, broker in sorted(brokers.items())}
     known = {each.release: each for each in reported.values() if each.release is not None}
     if not known:
-        return Reported(None, _no_single_release(reported))
+        evidence = "; ".join(dict.fromkeys(each.evidence for each in reported.values()))
+        return Reported(None, f"the release is unknown: {evidence or 'no broker has answered'}")
     oldest = min(known, key=_age)
     evidence = f"release {oldest}: {known[oldest].evidence}"
     if len({each.release for each in reported.values()}) > 1:
@@ -185,8 +186,3 @@ def _patches(release: str) -> str:
         f"; brokers do not report their patch release: the rules of the newest {release} are used; those of "
         f"{' and '.join(sorted(others))} differ (--release-version)"
     )
-
-
-def _no_single_release(reported: Mapping[int, Reported]) -> str:
-    evidence = "; ".join(dict.fromkeys(each.evidence for each in reported.values()))
-    return f"the release is unknown: {evidence or 'no broker has answered'}"

@@ -8,7 +8,7 @@ by_spark.py         tables in a schema of a catalog; frames with rows of files
 failures.py         a failure of storage, Spark or a task as one line
 writer.py           a Delta commit of parts; saved states of an audit; whether tasks reach the lake
 parts.py            the Parquet files that tasks write, and datasets of them
-claim.py            one audit at a time: the number, the heartbeat; what unfinished audits left
+claim.py            one audit at a time: the number; what unfinished audits left
 ledger.py           the ledger as plain values: claim, reading, end
 last_finished.py    the last finished audit, whose tables readers see; lost versions; who owns a claim
 as_of_audit.py      the lake as one finished audit left it; old versions of the tables' logs

@@ -144,12 +144,6 @@ def remove_old_versions(left: LakeAsOfAudit, name: str) -> int:
     return _versions(old)
 
 
-def tidy_logs(lake: Lake, last_finished: int) -> int:
-    """`remove_old_versions` of all tables."""
-    left = LakeAsOfAudit(lake, last_finished)
-    return sum(remove_old_versions(left, name) for name in TABLES)
-
-
 def old_versions(left: LakeAsOfAudit, name: str) -> int:
     """The number of versions that `remove_old_versions` would delete."""
     return _versions(_old(left, name)[1])

@@ -7,13 +7,12 @@ before each commit, because on a store that checks and then writes, two processe
 and the later one stays. Numbers are never reused.
 
 An unfinished claim blocks others until its process is known to have ended: at once on this machine (Owner), on
-another machine only by `--take-over` or six hours after its last heartbeat.
+another machine only by `--take-over` or twelve hours after it began.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -42,14 +41,12 @@ from kgroups_spark.lake.last_finished import (
 )
 from kgroups_spark.lake.ledger import WAS_COMPLETE, AuditRow, Ledger, last_finished
 from kgroups_spark.lake.store import AlreadyWritten, TableFile
-from kgroups_spark.spark.tasks import NO_FORK
 from kgroups_spark.tables.schemas import TABLES, WORK_FOLDER, arrow_schema
 from kgroups_spark.version import __version__
 from kgroups_spark.words import format_time
 
-GIVEN_UP_AFTER = timedelta(hours=6)
-# An audit of a small log ends before the first heartbeat.
-BEAT_EVERY = timedelta(minutes=20)
+# Fencing stops an audit that still runs then.
+GIVEN_UP_AFTER = timedelta(hours=12)
 
 
 class ClaimLost(KgroupsError):
@@ -74,12 +71,9 @@ class Claim:
         self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
         self.notes: list[str] = []
         self._seen: dict[int, str | None] = {}
-        self._released = threading.Event()
-        self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)
         HELD_BY_THIS_PROCESS.add(Owner.parse(row.owner).uuid)
 
     def __enter__(self) -> Claim:
-        self._heartbeat.start()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -102,9 +96,6 @@ class Claim:
 
     def release(self) -> None:
         """Ends this process's work under the claim. An unfinished claim can then be taken over at once."""
-        self._released.set()
-        if self._heartbeat.is_alive():
-            self._heartbeat.join()
         HELD_BY_THIS_PROCESS.discard(Owner.parse(self.row.owner).uuid)
 
     @property
@@ -127,7 +118,7 @@ class Claim:
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
-            _require_given_up(ledger, newest, take_over)
+            _require_given_up(newest, take_over)
         last = newest.audit_id if newest else 0
         lost = ledger.lost_audit()
         if lost is not None and not take_over:
@@ -204,28 +195,16 @@ class Claim:
     def _lost_to(self, other: AuditRow) -> ClaimLost:
         return ClaimLost(f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake")
 
-    def beat(self) -> None:
-        """Writes a heartbeat to the ledger. Raises ClaimLost if another audit has taken over."""
-        self._require_held()
-        self.ledger.beat(self.audit_id, _now())
 
-    def _beat_until_released(self) -> None:
-        # The main thread may wait for tasks for hours. A heartbeat is its own commit, which Delta orders before or
-        # after the main thread's. A failed heartbeat matters only after six hours.
-        while not self._released.wait(BEAT_EVERY.total_seconds()):
-            with suppress(Exception), NO_FORK:
-                self.beat()
-
-
-def _require_given_up(ledger: Ledger, running: AuditRow, take_over: bool) -> None:
+def _require_given_up(running: AuditRow, take_over: bool) -> None:
     owner = Owner.parse(running.owner)
     alive = owner.is_alive
     if alive:
         raise ClaimLost(f"audit {running.audit_id} is running ({_who(running)}): wait for it, or end that process")
-    if alive is None and not take_over and _now() - ledger.heard_of(running) < GIVEN_UP_AFTER:
+    if alive is None and not take_over and _now() - running.started_at < GIVEN_UP_AFTER:
         raise ClaimLost(
             f"audit {running.audit_id} is running or was killed ({_who(running)}), which cannot be checked from here: "
-            "if it no longer runs, use --take-over; 6 hours after its last heartbeat it counts as dead"
+            "if it no longer runs, use --take-over; 12 hours after it began it counts as dead"
         )
 
 

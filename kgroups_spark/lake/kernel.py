@@ -10,7 +10,6 @@ example, such a commit succeeds, and reads fail afterwards.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -48,10 +47,6 @@ from kgroups_spark.spark.tasks import Files, Line, lines_in
 
 # Kernel throws these if another commit took the version: without retries, or on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
-
-# One commit of this process at a time: on a local disk Hadoop checks whether a version exists, and then renames its own
-# file to it. So a heartbeat could overwrite a row of the ledger.
-COMMITTING = threading.RLock()
 
 
 DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
@@ -271,7 +266,7 @@ class KernelTable(TableLog):
         changes_rows: bool = True,
     ) -> int:
         engine = self._engine
-        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None), COMMITTING:
+        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None):
             builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
             if transaction is not None:
                 builder = builder.withTransactionId(engine, *transaction)

@@ -39,9 +39,8 @@ REBUILD_APP_ID = "kgroups-rebuild"
 APP_IDS = (APP_ID, REBUILD_APP_ID)
 # In the ledger's log: twice the number of its newest audit, and 1 more if that audit has finished.
 LEDGER_APP_ID = "kgroups-ledger"
-# For changes to rows of other audits (Fence), and in the ledger for heartbeats.
+# For changes to rows of other audits (Fence).
 UPKEEP_APP_ID = "kgroups-upkeep"
-HEARTBEAT_APP_ID = "kgroups-heartbeat"
 
 
 def newest_audit(last_transaction: Callable[[str], int | None]) -> int:

@@ -1,16 +1,15 @@
 """The ledger as plain values: the claim of each audit, its reading, and its end.
 
 An audit has one row `running` and, once all its rows count, one row `finished`; nothing counts in between. An audit
-that was taken over has a row `abandoned` instead. Heartbeats are transactions without rows.
+that was taken over has a row `abandoned` instead.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ import pyarrow.compute as pc
 from kgroups_spark.lake.lake import Fence, Lake, Transaction, until_nobody_interferes
 from kgroups_spark.lake.last_finished import (
     ABANDONED,
-    HEARTBEAT_APP_ID,
     LEDGER_APP_ID,
     STATUSES,
     claim_lost,
@@ -31,7 +29,7 @@ from kgroups_spark.lake.last_finished import (
 from kgroups_spark.lake.last_finished import FINISHED as FINISHED
 from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.lake.store import AlreadyWritten, TableLog
+from kgroups_spark.lake.store import TableLog
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import LAKE_VERSION, arrow_schema
 
@@ -47,9 +45,6 @@ WAS_COMPLETE = (
 
 # Tables to which hardly any audit adds no row.
 SELDOM_LEFT_OUT = ("offset_commits", "group_records", "groups", "findings")
-
-# A heartbeat's transaction version: the low bits have the seconds since 1970, the bits above the audit's number.
-SECONDS_BITS = 34
 
 
 @dataclass(frozen=True)
@@ -211,22 +206,6 @@ class Ledger:
         names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
         written_by = max((newest_audit(self.lake.table(name).last_transaction) for name in names), default=0)
         return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
-
-    def beat(self, audit_id: int, now: datetime) -> None:
-        """Records a heartbeat of the audit at that time; does nothing if the log has it or a later one."""
-        log = self.lake.table("audits")
-        by = f"kgroups-spark audit {audit_id}, heartbeat"
-        transaction = (HEARTBEAT_APP_ID, audit_id << SECONDS_BITS | int(now.timestamp()))
-        with suppress(AlreadyWritten):
-            self.lake.commit("audits", "heartbeat", partial(log.commit, [], by=by, transaction=transaction))
-
-    def heard_of(self, row: AuditRow) -> datetime:
-        """The last time at which the audit of a row `running` was at work: its last heartbeat, or its start."""
-        newest = self.lake.table("audits").last_transaction(HEARTBEAT_APP_ID) or 0
-        if newest >> SECONDS_BITS != row.audit_id:
-            return row.started_at
-        beat = datetime.fromtimestamp(newest & ((1 << SECONDS_BITS) - 1), UTC)
-        return max(beat, row.started_at)
 
     def _in_order(self, table: pa.Table) -> list[AuditRow]:
         rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]

@@ -191,7 +191,8 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
     highest: dict[str, object] = {}
     nulls: dict[str, int] = {}
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-    place = column_places(metadata)
+    # Asking for one column would make objects for all.
+    place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     for name in columns:
         found = (group.column(place[name]).statistics for group in groups)
         chunks = [statistics for statistics in found if statistics is not None]
@@ -203,11 +204,6 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
             lowest[name] = _as_json(min(chunk.min for chunk in filled))
             highest[name] = _as_json(max(chunk.max for chunk in filled))
     return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
-
-
-def column_places(metadata: pq.FileMetaData) -> dict[str, int]:
-    """The number of each column of a file, by its path: asking for one column would make objects for all."""
-    return {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
 
 
 def _as_json(bound: object) -> object:

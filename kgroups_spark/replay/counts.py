@@ -7,9 +7,10 @@ the replay of the partition, which adds them up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,8 +208,9 @@ class TopicNames:
 
     def add_value(self, record_type: int, value: dict[str, Any] | None, timestamp: int) -> None:
         """Adds the topics in the value of a record of types 2 to 23."""
-        for topic_id, topic in named_topics(record_type, value):
-            self.add(topic_id, topic, timestamp, GROUP_RECORD)
+        lists = [value.get(name) or () for name in TOPIC_FIELDS.get(record_type, ())] if value is not None else []
+        for topic in chain.from_iterable(lists):
+            self.add(topic["topicId"], topic["topicName"], timestamp, GROUP_RECORD)
 
     def rows(self) -> list[Sighting]:
         """The earliest sighting of each topic id."""
@@ -218,13 +220,6 @@ class TopicNames:
         """Adds the rows of another TopicNames."""
         for topic_id, topic, timestamp, source in rows:
             self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)
-
-
-def named_topics(record_type: int, value: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """(topic id, topic) of every topic that the value has by id and name."""
-    for name in TOPIC_FIELDS.get(record_type, ()) if value is not None else ():
-        for topic in value.get(name) or ():  # type: ignore[union-attr]
-            yield topic["topicId"], topic["topicName"]
 
 
 # The number of partitions of `__consumer_offsets` if it is not given: the only number that fits every group's hash.

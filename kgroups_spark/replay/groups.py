@@ -346,7 +346,11 @@ class GroupReplay:
                 self._groups.keep_group(step.log_offset - self._start, *step[1:])
                 self._changed(step.group_id, step.log_offset)
             elif isinstance(step, TombstoneStep):
-                self._tombstone(step)
+                place = RecordPlace(step.log_offset - self._start, step.log_timestamp, step.batch_offset)
+                self._events.tombstone(place, step.removed)
+                if step.takes_last:
+                    self._groups.remove_simple_groups([step.group_id], place)
+                    self._changed(step.group_id, step.log_offset)
             else:
                 place = RecordPlace(step.log_offset - self._start, step.log_timestamp)
                 self._groups.remove_simple_groups(step.group_ids, place, by_marker=True)
@@ -371,13 +375,6 @@ class GroupReplay:
         except ReplayFailure as failure:
             self.failures.append((placed, str(failure)))
         self._changed(record.group_id, placed.log_offset)
-
-    def _tombstone(self, step: TombstoneStep) -> None:
-        place = RecordPlace(step.log_offset - self._start, step.log_timestamp, step.batch_offset)
-        self._events.tombstone(place, step.removed)
-        if step.takes_last:
-            self._groups.remove_simple_groups([step.group_id], place)
-            self._changed(step.group_id, step.log_offset)
 
     def _changed(self, group_id: str, log_offset: int) -> None:
         self.times.changed((self._number, group_id), log_offset, self._groups.groups.get(group_id))

@@ -285,7 +285,8 @@ def move_event_rows(
 
     `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
     """
-    rows = pa.concat_tables([_with_facts(moves, times, log), _of_groups(of_groups)])
+    others = pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in of_groups], _ROWS)
+    rows = pa.concat_tables([_with_facts(moves, times, log), others])
     order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
     rows = rows.take(order)
     starts = np.flatnonzero(starts_of(numbers(rows["log_offset"])))
@@ -348,7 +349,3 @@ def _cause(facts: GroupFacts) -> str:
     if facts.has_members:
         return "with_members"
     return "self_assigned" if facts.is_self_assigned else "no_members"
-
-
-def _of_groups(events: Sequence[GroupEvent]) -> pa.Table:
-    return pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in events], _ROWS)

@@ -33,7 +33,7 @@ from kgroups_spark.offsets.replay import (
     replay_offsets,
 )
 from kgroups_spark.replay import rows as offset_rows
-from kgroups_spark.replay.groups import GroupReplay, GroupTimes, HeldByColumns, PlacedRecord, ShardHistory, offset_steps
+from kgroups_spark.replay.groups import GroupReplay, HeldByColumns, PlacedRecord, ShardHistory, offset_steps
 from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches, move_event_rows
 from kgroups_spark.replay.state import LogState, ShardGroups
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
@@ -155,7 +155,12 @@ class ShardReplay:
                 snapshots.shrink()
         yield from self._changes()
         snapshots.shrink()
-        moves = pa.concat_tables([offsets.moves, *self._climbs(offsets, history, replay.times)])
+        climbs = list[pa.Table]()  # moves forward while a group had no members
+        for slots in self.ranges if replay.times.has_quiet else ():
+            # If there are several ranges, each is folded again.
+            folded = offsets.folded or fold_range(self.saved.offsets, history, self.night.release, slots)
+            climbs.append(climb_events(folded, replay.times.quiet(folded.commits.slots.keys()), history.markers))
+        moves = pa.concat_tables([offsets.moves, *climbs])
         of_groups = []
         for start, groups in zip(self.log.starts.tolist(), self._shards, strict=True):
             assert groups.events is not None
@@ -166,14 +171,6 @@ class ShardReplay:
             yield "group_events", move_event_rows(moves, of_groups, replay.times, self.log, audit_id=audit_id)
         self.failures = replay.failures
         yield from self._failures(offsets)
-
-    def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
-        """Moves forward while a group had no members. If there are several ranges, each is folded again."""
-        if not times.has_quiet:
-            return
-        for slots in self.ranges:
-            folded = offsets.folded or fold_range(self.saved.offsets, history, self.night.release, slots)
-            yield climb_events(folded, times.quiet(folded.commits.slots.keys()), history.markers)
 
     def _changes(self) -> Iterator[Output]:
         audit_id = self.night.audit_id

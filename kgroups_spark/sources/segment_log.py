@@ -193,30 +193,18 @@ class SegmentLog(PartitionLog):
         return int(headers.position[passed[-1]] + headers.size[passed[-1]]) if len(passed) else 0
 
     def _pieces(self, segments: Sequence[SegmentFile], position: int) -> tuple[SegmentPiece, ...]:
-        starts = [position, *[0] * (len(segments) - 1)]
-        return tuple(
-            SegmentPiece(
-                segment.path,
-                start,
-                segment.size,
-                segment,
-                self._mark_at(segment, start),
-                self._bounds_at(segment, start),
-            )
-            for segment, start in zip(segments, starts, strict=False)
-            if segment.size > start
-        )
-
-    def _mark_at(self, segment: SegmentFile, position: int) -> BatchMark | None:
-        """The mark of the batch at the position; None if the segment was not scanned: a file that is read from its
-        start needs no mark."""
-        headers = self._scanned.get(segment.path, BatchColumns.empty())
-        rows = np.flatnonzero(headers.position == position)
-        return BatchMark.of(headers, int(rows[0])) if len(rows) else None
-
-    def _bounds_at(self, segment: SegmentFile, position: int) -> Bounds:
-        headers = self._scanned.get(segment.path, BatchColumns.empty())
-        return segment.bounds.after(headers[headers.position < position])
+        """The first segment from the position on, and the others. A segment that was not scanned has no mark: a file
+        that is read from its start needs none."""
+        pieces = []
+        for segment in segments:
+            if segment.size > position:
+                headers = self._scanned.get(segment.path, BatchColumns.empty())
+                rows = np.flatnonzero(headers.position == position)
+                mark = BatchMark.of(headers, int(rows[0])) if len(rows) else None
+                bounds = segment.bounds.after(headers[headers.position < position])
+                pieces.append(SegmentPiece(segment.path, position, segment.size, segment, mark, bounds))
+            position = 0
+        return tuple(pieces)
 
     @cached_property
     def _tail(self) -> tuple[BatchColumns, BatchColumns]:

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -72,8 +71,6 @@ def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
 
 # Each process needs as much memory as a worker of Spark.
 MOST_PROCESSES = 8
-# Held by threads during work that a fork must not cut: locks that they hold would be held in the process forever.
-NO_FORK = threading.RLock()
 DIE_WITH_PARENT = 1  # prctl(2): PR_SET_PDEATHSIG
 
 
@@ -121,8 +118,7 @@ class Processes:
             for _ in range(min(self.slots, len(given))):
                 here, there = fork.Pipe(duplex=False)
                 children[here] = fork.Process(target=_work, args=(run, given, taken, there, os.getpid()), daemon=True)
-                with NO_FORK:
-                    children[here].start()
+                children[here].start()
                 there.close()
                 pipes.append(here)
             while pipes:

@@ -22,10 +22,11 @@ from kgroups_spark.audit.result import Shortfall, current_tables, unsettled_note
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import KINDS, Finding
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, tidy_logs
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
@@ -234,5 +235,5 @@ def test_the_versions_of_all_tables_take_one_read_of_the_ledger() -> None:
             current_tables(lake, then)
             assert [call.args[1] for call in rows.call_args_list].count("audits") == reads
         with mock.patch.object(lake.store, "files_in", return_value={}):  # these logs are in memory
-            tidy_logs(lake, 1)
+            assert [old_versions(LakeAsOfAudit(lake, 1), name) for name in TABLES] == [0] * len(TABLES)
         assert [call.args[1] for call in rows.call_args_list].count("audits") == 1

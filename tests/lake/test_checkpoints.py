@@ -17,7 +17,6 @@ from kgroups_spark.lake.as_of_audit import (
     files_before,
     old_versions,
     remove_old_versions,
-    tidy_logs,
 )
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
@@ -97,7 +96,7 @@ def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     assert remove_old_versions(LakeAsOfAudit(lake, 7), "groups") == 0
     age(table)
     assert old_versions(LakeAsOfAudit(lake, 7), "groups") == 6
-    assert tidy_logs(lake, 7) == 6
+    assert remove_old_versions(LakeAsOfAudit(lake, 7), "groups") == 6
     assert versions(table) == list(range(6, 12))
     reopened = Lake(lake.spark, lake.location).table("groups")
     assert (reopened.version_as_of(APP_ID, 7), reopened.files(7)) == (7, left)

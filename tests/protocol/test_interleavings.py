@@ -212,14 +212,11 @@ def test_an_audit_that_fails_together_with_the_store_raises_its_own_error(trials
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("beaten", [False, True])
-def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials, beaten):
+def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials):
     """On a store that looks and then writes, another audit's claim of the same number replaces this one's."""
     trial = trials(killed="")
     lake = fake_lake(trial.store, trial.folder)
     with Claim.take(lake) as claim:
-        if beaten:
-            claim.beat()
         claim.check()
         other = replace(claim.row, owner="elsewhere 4711 123 its-uuid")
         log = trial.store.logs[f"file:{trial.folder}/audits"]
@@ -228,6 +225,6 @@ def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials, beaten):
         assert row is not None
         *others, _ = log[at].text.splitlines()
         log[at] = Version.of(at, "\n".join([*others, json.dumps(_add(row, True))]))
-        for forbidden in (claim.check, claim.beat, claim.finish):
+        for forbidden in (claim.check, claim.finish):
             with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 2 \(process 4711 on elsewhere, .*has claimed"):
                 forbidden()
