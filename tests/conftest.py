@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
@@ -198,6 +199,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def findings_not_sought() -> Iterator[None]:
+    """Audits write one finding without looking for any, which takes longer than all else of a small one."""
+    from kgroups_spark.findings.finders import Found
+    from kgroups_spark.findings.finding import Finding
+
+    with mock.patch("kgroups_spark.audit.result.look", lambda _: Found([Finding("mixed_commits", "not sought")], [])):
+        yield
 
 
 @pytest.fixture(scope="session")

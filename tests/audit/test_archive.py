@@ -23,6 +23,8 @@ from tests.logs.corpora import files_of
 from tests.nights.nights_here import write_files
 from tests.recorded_state_logs import write_logs
 
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
+
 LOGS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 TABLES = (
     "groups",

@@ -27,6 +27,8 @@ from tests.logs.planned_batches import TOPIC_ID
 from tests.nights.cleaned_nights import write_folder
 from tests.nights.lakes import rows
 
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
+
 HISTORY = (*LOG_TABLES, "group_versions", "group_member_versions")
 NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry")
 VIEWS = ("coverage", "known_history", "offset_history", "partition_owners", "transactions", "group_history", "lag")

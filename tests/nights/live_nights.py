@@ -16,7 +16,7 @@ from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import EARLIEST
-from tests.nights.nights_here import Audited, in_memory, new_lake
+from tests.nights.nights_here import Audited, How, in_memory, new_lake, patched
 from tests.sources.fake_broker import FakeBroker
 from tests.sources.fake_cluster import base_of, last_of
 
@@ -189,7 +189,7 @@ class LiveNights:
     ) -> AuditSummary:
         client = client_properties(self.brokers.address, {"default.api.timeout.ms": "500", **(properties or {})})
         options = {"as_of": AS_OF, **options}
-        with in_memory():
+        with in_memory(), patched(How()):
             self.lake._ended(
                 run_audit(
                     self.lake.session, AuditOptions(self.lake.lake, client=client, include=tuple(include), **options)

@@ -20,6 +20,8 @@ from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches
 from tests.recorded_state_logs import answers, log_dir
 
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
+
 TABLES_OF_USERS = [name for name in STATE_LOG_TABLES if TABLES[name].kind != "internal"]
 COMPARED = [*TABLES_OF_USERS, "pending_offsets", "open_transactions", "groups"]
 TOPIC_OF = {"share-4.4": "__share_group_state", "transactions-4.4": "__transaction_state"}

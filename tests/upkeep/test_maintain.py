@@ -37,6 +37,8 @@ from tests.nights.stored_replays import replayed
 from tests.recorded_logs import CORPORA
 from tests.records.build import message
 
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
+
 NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
 PARTITIONS = (1, 2)
