@@ -26,7 +26,7 @@ import pyarrow.dataset as ds
 from crc32c import crc32c
 from pyarrow import fs
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError, UsageError, how_to_install
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
 from kgroups_spark.records.columns import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kgroups_spark.sources.files import file_system
@@ -110,9 +110,13 @@ def _rows(archive: str) -> tuple[pa.Table, set[str]]:
 def _read(archive: str) -> pa.Table:
     system, path = file_system(archive)
     if system.get_file_info(f"{path}/_delta_log").type == fs.FileType.Directory:
-        from deltalake import DeltaTable
-
-        return DeltaTable(archive).to_pyarrow_table()
+        if not isinstance(system, fs.LocalFileSystem):
+            raise UsageError(f"{archive} is a Delta table elsewhere: copy it to a folder of this machine")
+        try:
+            from deltalake import DeltaTable
+        except ImportError as error:
+            raise KgroupsError(f"{archive} is a Delta table: {how_to_install('read')} reads it") from error
+        return DeltaTable(path).to_pyarrow_table()
     selector = fs.FileSelector(path, recursive=True)
     is_folder = system.get_file_info(path).type == fs.FileType.Directory
     files = [file.path for file in system.get_file_info(selector)] if is_folder else [path]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from kgroups_spark import open_lake, run_audit
-from kgroups_spark.audit.archive import NEEDED
+from kgroups_spark.audit.archive import NEEDED, write_segments
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
@@ -156,3 +158,18 @@ def test_what_is_no_archive_is_refused(rows: pa.Table, tmp_path: Path) -> None:
     refused(pa.concat_tables([rows, twice.cast(rows.schema)]), "two records at offset")
     with pytest.raises(UsageError, match="give one of them"):
         run_audit(tmp_path / "lake", records="a", segments="b", **HOW)
+
+
+def test_a_delta_table_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
+    elsewhere = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    monkeypatch.setattr("kgroups_spark.audit.archive.file_system", lambda _: (elsewhere, "table"))
+    with pytest.raises(UsageError, match="s3://bucket/table is a Delta table elsewhere: copy it to a folder of this"):
+        write_segments("s3://bucket/table", tmp_path / "segments")
+
+
+def test_a_delta_table_here_without_deltalake_says_what_to_install(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(KgroupsError, match=r"is a Delta table: pip install .*\[read\]"):
+        write_segments(str(tmp_path), tmp_path / "segments")

@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.audit.night import Step
@@ -21,10 +22,13 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.local import Local
 from kgroups_spark.sources.files import Task
 from kgroups_spark.spark.tasks import Files, Line, Processes, lines_in
+from tests.audit.test_archive import rows_of, tables
+from tests.logs.corpora import files_of
 from tests.logs.dense_logs import dense_log
 from tests.logs.log_files import files_of_nights, random_cuts
 from tests.logs.night_logs import reported
-from tests.nights.nights_here import Audited, How, audit, audit_nights, new_lake
+from tests.nights.nights_here import Audited, How, audit, audit_nights, new_lake, write_files
+from tests.recorded_state_logs import write_logs
 
 JOB = runpy.run_path(str(Path(__file__).parents[2] / "jobs" / "nightly_audit.py"))["nightly_audit"]
 FILES = dense_log(3)
@@ -181,3 +185,15 @@ def test_a_pipeline_without_one_of_its_steps_does_not_count(steps: Callable[[Aud
         night(audited, FILES, pipeline)
     night(audited, FILES, JOB)
     assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
+
+
+def test_the_job_takes_an_archive_in_a_folder(tmp_path: Path) -> None:
+    folder = write_logs("transactions-4.4", tmp_path / "log", "__transaction_state")
+    files = files_of("transactions-4.4")
+    write_files(folder, {**files, **{f"{p.parent.name}/{p.name}": p.read_bytes() for p in folder.glob("*/*.log")}})
+    (tmp_path / "archive").mkdir()
+    pq.write_table(rows_of(folder), tmp_path / "archive" / "part.parquet")
+    for name, given in (("a", {"segments": [str(folder)]}), ("b", {"records": str(tmp_path / "archive")})):
+        options = AuditOptions(lake=str(tmp_path / name), release_version="4.4", offsets_partitions=4, **given)  # type: ignore[arg-type]
+        assert JOB(Local(runner=FramesHere(slots=1)), options).audit.audit_id == 1
+    assert tables(tmp_path / "a") == tables(tmp_path / "b")
