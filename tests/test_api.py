@@ -142,7 +142,7 @@ def test_examples_in_docstrings_run_as_shown(folder: Path, lake: LakeByDuckDb, d
 
 
 def test_examples_on_the_page_run_as_shown_without_spark(folder: Path) -> None:
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
     run_examples("\n".join(EXAMPLES[:2]), {}, "docs/python.md")
 
 
