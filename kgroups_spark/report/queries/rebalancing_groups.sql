@@ -3,7 +3,8 @@ SELECT group_id, group_type,
   count(*) AS rebalances,
   count(*) FILTER (WHERE outcome = 'superseded') AS superseded,
   max(duration_ms) AS longest_ms,
-  max_by(slowest_member_id, duration_ms) AS slowest_member_id,
+  max_by(slowest_member_id, {'ms': duration_ms, 'at': log_offset})
+    FILTER (WHERE duration_ms IS NOT NULL) AS slowest_member_id,
   max(rebalance_timestamp) AS newest
 FROM rebalances
 WHERE rebalance_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY
