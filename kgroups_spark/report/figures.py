@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-import vl_convert
-from jinja2.utils import htmlsafe_json_dumps
-
 from kgroups_spark.package_data import names_in_package, package_text
 from kgroups_spark.words import cell_text, format_time_for_people, printable, sized
 
@@ -146,6 +143,8 @@ def table(
 ) -> Table:
     """A table of the query `name`, with the first rows of the answer that fit into the budget. `columns`:
     `topic Topic; lag- Lag :count; detail! Why`: a minor one has -, a detail !."""
+    from jinja2.utils import htmlsafe_json_dumps  # of the extra [report]
+
     columns = [*map(_column, columns.split("; "))] if isinstance(columns, str) else columns
     kept: list[list[Cell]] = []
     left_out = 0
@@ -356,6 +355,8 @@ def ticks_up_to(highest: float) -> list[float]:
 
 
 def svg(chart: Chart) -> str:
+    import vl_convert  # of the extra [report]
+
     autosize = {"type": "fit-x", "contains": "padding"}
     drawing: str = vl_convert.vegalite_to_svg(chart | {"config": _CONFIG, "background": None, "autosize": autosize})
     return drawing
