@@ -109,6 +109,7 @@ def test_the_shipped_story_has_its_incidents() -> None:
         ("offset_rewound", "email-sender", None, 2),
         ("offset_rewound", "invoice-export", None, 4),
         ("offset_rewound", "customer-360", None, 6),
+        ("contested_static_member", "fraud-scoring", None, 6),
         ("lost_when_emptied", "audit-archiver", None, 2),
     ]
     assert "kafka-transactions.sh --bootstrap-server HOST:PORT abort" in found[0]["detail"]

@@ -17,7 +17,7 @@ from tests.messages.vectors import KEY_OF_TYPE
             "other_topic",
             "topic src.__consumer_offsets is not a coordinator's log; for a",
         ),
-        ("orders", None, "other_topic", "as the argument topic: decode(frame, '__consumer_offsets')"),
+        ("orders", None, "other_topic", "as the argument topic: decode(frame, topic='__consumer_offsets')"),
         ("", None, "other_topic", "the row has no topic; for a copy of a log give its name as the argument topic"),
         (None, None, None, None),  # a control record
     ],
