@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import sys
 from pathlib import Path
@@ -18,48 +17,15 @@ from pyarrow import fs
 from kgroups_spark import open_lake, run_audit
 from kgroups_spark.audit.archive import NEEDED, write_segments
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.records.segment import read_segment
-from kgroups_spark.spark.data_sources import record_batches
+from tests.audit.archives import LOGS, rows_of, tables
 from tests.logs.corpora import files_of
 from tests.nights.nights_here import write_files
 from tests.recorded_state_logs import write_logs
 
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
 
-LOGS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-TABLES = (
-    "groups",
-    "group_members",
-    "committed_offsets",
-    "pending_offsets",
-    "open_transactions",
-    "group_expiry",
-    "transactional_ids",
-)
 RECORDING = "transactions-4.4"
 HOW: dict[str, Any] = {"engine": "local", "offsets_partitions": 4, "release_version": "4.4"}
-
-
-def rows_of(folder: Path) -> pa.Table:
-    """The records of all coordinators' logs in a folder, as kafka-raw has them."""
-    found = []
-    for topic in LOGS:
-        for path in sorted(folder.glob(f"{topic}-*/*.log")):
-            for item in read_segment(io.BytesIO(path.read_bytes())):
-                assert isinstance(item, RecordColumns)
-                found += list(record_batches(topic, int(path.parent.name.rpartition("-")[2]), item))
-    return pa.Table.from_batches(found)
-
-
-def tables(lake: Path) -> dict[str, list[str]]:
-    reader = open_lake(lake)
-    left_out = {"audit_id", "decided_by"}
-    return {name: sorted(_text(row, left_out) for row in reader.table(name).to_pylist()) for name in TABLES}
-
-
-def _text(row: dict[str, Any], left_out: set[str]) -> str:
-    return json.dumps({name: value for name, value in row.items() if name not in left_out}, default=str)
 
 
 @pytest.fixture(scope="module")

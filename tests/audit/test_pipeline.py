@@ -22,7 +22,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.local import Local
 from kgroups_spark.sources.files import Task
 from kgroups_spark.spark.tasks import Files, Line, Processes, lines_in
-from tests.audit.test_archive import rows_of, tables
+from tests.audit.archives import rows_of, tables
 from tests.logs.corpora import files_of
 from tests.logs.dense_logs import dense_log
 from tests.logs.log_files import files_of_nights, random_cuts
