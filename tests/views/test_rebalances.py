@@ -259,11 +259,18 @@ STORY_CAUSES = {
 }
 
 
+# Of its last hour, which tests/logs/demo_log.py adds: two pods fight over a static member, two members join.
+LAST_HOUR = {"fraud-scoring": {"member_replaced"}, "returns-sync": {JOINED}}
+
+
 def test_every_rebalance_of_the_story_is_reported_and_no_other() -> None:
     events = {(e["offsets_partition"], place): e for e in STORY["events"] for place in e["log_offsets"]}
     reported = defaultdict(set)
     for row in recorded("story"):
-        event = events[row["offsets_partition"], row["log_offset"]]
+        event = events.get((row["offsets_partition"], row["log_offset"]))
+        if event is None:
+            assert row["cause"] in LAST_HOUR[row["group_id"]]
+            continue
         assert event["group"] == row["group_id"]
         assert row["cause"] in STORY_CAUSES[event["what"]], (event, row)
         reported[event["scene"]].add(row["cause"])
