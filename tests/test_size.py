@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 34_020, "lines": 52_840, "files": 164, "folders": 15},
-    "tests": {"code": 42_050, "lines": 62_480, "files": 480, "folders": 34},
+    "kgroups_spark": {"code": 32_440, "lines": 51_070, "files": 164, "folders": 15},
+    "tests": {"code": 42_430, "lines": 63_100, "files": 483, "folders": 34},
 }
-LONGEST_FILE = 957
+LONGEST_FILE = 943
 
 
 def lines_of_code(path: Path) -> int:
