@@ -91,5 +91,5 @@ def test_a_lake_may_change_its_engine_every_night(spark, local, logs, tmp_path):
     run_rebuild(spark, RebuildOptions(lake=str(lake)))
     now = [name for name, table in TABLES.items() if table.kind == "current"]
     assert contents(lake, now) == contents(undisturbed, now)
-    audit(local, lake, log)
+    audit(local, lake, tmp_path / "log")
     assert contents(lake, now) == contents(undisturbed, now)

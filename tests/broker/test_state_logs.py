@@ -96,8 +96,9 @@ def lake(
     """The lake of an audit. It takes a transaction that has been open for a millisecond as open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finders, "MAX_TRANSACTION_TIMEOUT_MS", 0)
-        patch.setattr(finders, "TOO_LONG_MS", 1)
+        query = finders.SQL["hanging_transaction"].replace("INTERVAL 900001 MILLISECOND", "INTERVAL 1 MILLISECOND")
+        assert query != finders.SQL["hanging_transaction"]
+        patch.setattr(finders, "SQL", finders.SQL | {"hanging_transaction": query})
         live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
     return folder
 
