@@ -167,8 +167,8 @@ RAW_BYTES = 1 << 20  # of a corrupt batch are kept at most
 # As many damaged batches in a row, or fewer, are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
 LOOK_AHEAD = 2  # batches that wait, because the next ones show whether their offsets are in order
-# Zeros at the end of the file's last batch that show that its end was never written. If zeros follow it, two are enough:
-# its last record ends with one, the number of its headers.
+# Zeros at the end of the file's last batch that show that its end was never written. If zeros follow it, two are
+# enough: its last record ends with one, the number of its headers.
 TORN_BYTES = 16
 
 
@@ -475,9 +475,11 @@ class SegmentScan:
             self.stopped = "partial batch"
         elif not window.data[: window.filled].any():
             self.stopped = "zeros" if window.filled else "end"
-        elif not window.data[LENGTH_END : window.filled].any() or window.filled < HEADER_BYTES:
-            self.stopped = "partial batch"
-        elif read_claim(window.view, 0, window.filled, self._last_offset):
+        elif (
+            window.filled < HEADER_BYTES
+            or not window.data[LENGTH_END : window.filled].any()
+            or read_claim(window.view, 0, window.filled, self._last_offset)
+        ):
             self.stopped = "partial batch"
         else:
             yield self._corrupt(0, window.filled)
