@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.transaction_shard import (
+    MAX_TRANSACTION_TIMEOUT_MS,
     Listings,
     OpenOnPartition,
     TopicPartition,
@@ -109,11 +110,11 @@ def open_on_partition(transaction: ListingRow, offsets: Iterable[ListingRow]) ->
 #     SELECT ...                                                          the rows, with columns of `findings`
 #
 # A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
-# `$retention_ms`, the partitions of `__transaction_state` that were read, whether these are all, and the time up to
-# which its log is known (`$state_partitions`, `$state_is_complete`, `$state_known_until`), the table `read` (each
-# offsets partition, the time up to which its log is known, its start), the tables `large_records`, `times_off`,
-# `hidden` of what it read or could not read, `before` (the findings of the last audit), and those of
-# MADE. Views know `$audit_id` only.
+# `$retention_ms`, `$max_transaction_timeout_ms` (Kafka's default), the partitions of `__transaction_state` that were
+# read, whether these are all, and the time up to which its log is known (`$state_partitions`, `$state_is_complete`,
+# `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is known, its start),
+# the tables `large_records`, `times_off`, `hidden` of what it read or could not read, `before` (the findings of the
+# last audit), and those of MADE. Views know `$audit_id` only.
 
 
 def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
@@ -276,8 +277,8 @@ def found_by_sql(
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
     state = evidence.transaction_state
     asked |= {"known_until": evidence.known_until, "state_known_until": state.known_until or evidence.known_until}
-    asked["state_is_complete"] = False
-    asked |= {"state_partitions": sorted(state.partitions)}
+    asked |= {"state_partitions": sorted(state.partitions), "state_is_complete": False}
+    asked["max_transaction_timeout_ms"] = MAX_TRANSACTION_TIMEOUT_MS
     if "$state_is_complete" in sql.query and evidence.tables.rows("open_transactions", ["producer_id"]).num_rows:
         ids = evidence.tables.rows("transactional_ids", ["state_partition", "transactional_id"])
         asked["state_is_complete"] = are_all(state.partitions, ids.to_pylist())

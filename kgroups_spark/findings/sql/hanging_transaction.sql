@@ -11,7 +11,7 @@
 -- --bootstrap-server HOST:PORT --delete-offsets --group {group_id:word} --topic TOPIC:PARTITION]
 
 WITH limits AS (
-  SELECT *, coalesce(read.known_until, $known_until) - INTERVAL 900001 MILLISECOND AS latest
+  SELECT *, coalesce(read.known_until, $known_until) - to_milliseconds($max_transaction_timeout_ms + 1) AS latest
   FROM (SELECT offsets_partition FROM open_transactions UNION SELECT offsets_partition FROM pending_offsets)
   LEFT JOIN read USING (offsets_partition)
 ),
