@@ -259,7 +259,7 @@ STORY_CAUSES = {
 }
 
 
-# Of its last hour, which tests/logs/demo_log.py adds: two pods fight over a static member, two members join.
+# Causes in the last hour (tests/logs/demo_log.py): two pods fight over a static member, two members join.
 LAST_HOUR = {"fraud-scoring": {"member_replaced"}, "returns-sync": {JOINED}}
 
 
