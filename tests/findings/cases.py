@@ -189,7 +189,8 @@ def streams_group(*tasks_of_b: int, role: str = "activeTasks") -> Log:
 
 
 def before(start: int, end: int, offset: int = 5, now: tuple[int, int] = (0, 100), **more: Any) -> dict[str, list[Row]]:
-    """The tables of two live audits an hour apart: what was seen, the offset of then, and the log now."""
+    """The tables of two live audits, an hour apart. `start`, `end`: the topic's log at the first one; the group had
+    committed `offset`. `now`: the log at the second one."""
     place = {"audit_id": 1, "group_id": "g", "topic": "t", "partition": 0, "log_offset": 0, "decided_by": 0}
     judged = {"as_of": Log().moment, "retention_ms": 1, "decision": "keep", "reason": "subscribed"}
     then = end_of(end, start, audit_id=0, **{"seen_at": Log().moment, **more})

@@ -181,7 +181,7 @@ def is_made(each: Batch) -> bool:
 
 # __transaction_state.
 
-# As the story tells them (tests/data/story.json), with the output partition of each.
+# By producer id the transactional id, the output topic and its partition. tests/data/story.json has these producers.
 PRODUCERS = {
     4010: ("tx-payments-ledger-4882e7d3-vg6q2", "ledger", 0),
     4013: ("tx-payments-ledger-4882e7d3-wb5nn", "ledger", 0),

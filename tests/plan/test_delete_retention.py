@@ -138,7 +138,7 @@ def test_segments_are_only_scanned_for_missing_offsets_where_the_last_read_is_ol
     planned(log, audit_row(1, 3), HOUR)
     recent, scanned = sorted(scanned), []
     planned(log, audit_row(1, 2), 99 * HOUR)
-    # The one before tells whether the cleaner has merged into it; the last one, where the log ends.
+    # Segment 0 is scanned for batches that the cleaner merged into it, segment 10 for the end of the log.
     assert (recent, sorted(scanned)) == ([0, 10], [0, 3, 10])
 
 

@@ -1,11 +1,11 @@
 -- Why members left, in all_events. h(n) is n hours after a full hour; 0.01 hours are 36 s. Classic members have a session timeout of
 -- 60 s, a rebalance timeout of 300 s. Each member is a case, all in group g (classic or consumer as the record says) but those of
--- `asked`, whose brokers have told the session timeout of 45 s. Each left at 5.
+-- `asked`, for which brokers reported a session timeout of 45 s. Each left at 5.
 -- `quick`: seen 24 s before. `slow`: 36 s, which is more than half its timeout. `vanished`: 60.5 s. `longer`: 72 s.
 -- `impatient`: 24 s, and its rebalance timeout is 30 s. `static`: a classic static member, 72 s; `static quick`: 24 s.
 -- `away`: a static member of KIP-848 that was away. `revoking`: asked an hour before to release, and it had 300 s; `revoking late`: 24 s.
--- `new`: KIP-848, 24 s, whose session timeout nobody knows; `asked`: the same where brokers have told it; `target`: the same, and only
--- a new target is so young: the coordinator wrote it, not the member. `timeless`: its records have no time.
+-- `new`: a KIP-848 member, 24 s, with an unknown session timeout. `asked`: the same, and brokers reported the timeout. `target`: the
+-- same, but its newest record is a target, which the coordinator wrote. `timeless`: its records have no time.
 INSERT INTO groups (group_id, group_type, state) VALUES ('g', 'consumer', 'Stable'), ('asked', 'consumer', 'Stable');
 INSERT INTO cluster_facts (audit_id, kind, name, value, source, group_id) VALUES
   (1, 'broker_config', 'group.classic.session.timeout.ms', '45000', 'set', NULL), (1, 'group_config', 'consumer.session.timeout.ms', '45000', 'set', 'asked');

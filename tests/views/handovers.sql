@@ -1,7 +1,8 @@
 -- Partitions that changed their owner. h(n) is n hours after a full hour. Group g: a has t-0 and t-1 and commits; t-0 goes
 -- to b at 2 (a KIP-848 member gives it up first: at 1.9), and back to a under the same id later; t-1 stays.
 -- Group `static`: a static member returns with another id, and had committed nothing. Group `removed`: the offset was
--- removed before the handover. Group `later`: what was open at the release took effect before the next owner came.
+-- removed before the handover. Group `later`: a commit was open in a transaction at the
+-- release, and took effect before the next owner came.
 -- Near misses: `again`: one member gives up a partition and gets it back; `both`: two members have it at once;
 -- `shared`: a share group; another group's commit of the same partition.
 INSERT INTO group_versions (group_id, group_type, log_offset) VALUES ('shared', 'share', 0), ('g', 'consumer', 0);

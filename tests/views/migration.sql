@@ -1,6 +1,6 @@
 -- Classic groups, and whether consumers of KIP-848 can join them. Without an answer of brokers the policy is unknown. `at risk`:
 -- of three offsets one was committed a retention of 2 hours ago. `synced`: a member that has never synced has an empty assignment.
--- `over`: one member more than the brokers allow, who have told it in the second query. Other types are not listed.
+-- `over`: one member more than the limit that brokers report in the second query. Groups of other types are not listed.
 INSERT INTO audits (audit_id, status, as_of, retention_ms) VALUES (1, 'finished', h(10), 7200000);
 INSERT INTO groups (group_id, group_type, state, member_count, protocol_type, protocol, log_offset)
   SELECT *, row_number() OVER () FROM (VALUES ('online', 'classic', 'Stable', 2, 'consumer', 'range'), ('synced', 'classic', 'Stable', 1, 'consumer', 'range'),

@@ -5,7 +5,7 @@
 -- them. Records of compacted topics and markers count, too. Keep the topic's records longer (retention.ms,
 -- retention.bytes), or read faster. offset_below_log_start says what happens to the group next
 
--- Only what was deleted since the last live audit. offset_below_log_start reports the rest for as long as it is so.
+-- It counts only records deleted since the last live audit. offset_below_log_start reports the state while it lasts.
 SELECT offsets_partition, group_id, topic, partition, first_lost, log_offset, commit_timestamp AS since, seen_before,
   CAST(sum(log_start_offset - first_lost) OVER of_topic AS BIGINT) AS lost, nullif(count(*) OVER of_topic - 1, 0) AS others
 FROM (
