@@ -406,7 +406,7 @@ class _RecordView:
             conditions = [f"json_keys(value) = [{', '.join(map(literal, (*keys, *missing)))}]"]
             for key, absent in missing.items():
                 at = _at("v", key)
-                conditions.append(f"{at} IS NULL" if absent is None else f"cardinality({at}) = 0")
+                conditions.append(f"{at} IS NULL" if absent is None else f"array_length({at}) = 0")
             cases.append(f"WHEN {' AND '.join(conditions)} THEN {literal(layout)}")
         return f"CASE {' '.join(cases)} WHEN value IS NOT NULL THEN {literal(RELEASED)} END"
 
