@@ -342,6 +342,8 @@ def _of_folder(folder: Path, files: tuple[str, ...], topic: str | None) -> Segme
     if match is None:
         return Segments(topic, None, files, topic)
     named = match["topic"]
+    if named in TOPICS and match["partition"] != str(int(match["partition"])):
+        raise UsageError(f"{folder} is no folder of a broker, which writes no zeros before the partition: rename it")
     if named not in TOPICS and named.startswith("__"):
         raise UsageError(f"{folder} holds {named}; only {_one_of(TOPICS, 'and')} can be decoded")
     if named in TOPICS and topic not in (None, named):

@@ -359,10 +359,10 @@ def about_waiting(reader: LakeReader, groups: Iterable[str] | None) -> list[str]
     them."""
     chosen = of_groups(groups)
     query = f"""
-        SELECT group_id, wanted_by, held_by, revoking_since, out_by, min(since) AS since,
+        SELECT group_id, wanted_by, held_by, is_asked, revoking_since, out_by, min(since) AS since,
           array_sort(array_agg(coalesce(topic, topic_id) || '-' || partition)) AS partitions
         FROM (SELECT * FROM waiting_partitions WHERE {chosen.sql})
-        GROUP BY group_id, wanted_by, held_by, revoking_since, out_by
+        GROUP BY group_id, wanted_by, held_by, is_asked, revoking_since, out_by
         ORDER BY group_id, since, wanted_by, held_by"""
     return [_waits(row, reader.as_of_ms) for row in reader.sql(query, **chosen.parameters)]
 
@@ -373,7 +373,8 @@ def _waits(row: Row, now_ms: int) -> str:
     if row["held_by"] is None:
         return f"{line}, held by no member: it gets them with its next heartbeat."
     if row["revoking_since"] is None:
-        return f"{line}, held by {row['held_by']}, which has not been asked to release it."
+        has_been = "has been" if row["is_asked"] else "has not been"
+        return f"{line}, held by {row['held_by']}, which {has_been} asked to release it."
     revoking_ms = max(0, now_ms - to_epoch_ms(row["revoking_since"]))
     line += f", held by {row['held_by']}, revoking for {format_duration(revoking_ms)}"
     if row["out_by"] is None:

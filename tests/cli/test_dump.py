@@ -263,16 +263,27 @@ def test_deleted_segments_are_no_part_of_the_log(dump, tmp_path):
     assert len(dump(folder)[1]) == 803
 
 
-def test_another_internal_topic_is_refused(dump, tmp_path):
-    folder = tmp_path / "__cluster_metadata-0"
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (
+            "__cluster_metadata-0",
+            "holds __cluster_metadata; "
+            "only __consumer_offsets, __share_group_state and __transaction_state can be decoded",
+        ),
+        (
+            "__consumer_offsets-002",
+            "is no folder of a broker, which writes no zeros before the partition: rename it",
+        ),
+    ],
+)
+def test_another_internal_topic_or_name_is_refused(dump, tmp_path, name, why):
+    folder = tmp_path / name
     folder.mkdir()
     (folder / "00000000000000000000.log").touch()
-    code, lines, err = dump(folder)
-    assert (code, lines) == (2, [])
-    assert err == (
-        f"kgroups: {folder} holds __cluster_metadata; "
-        "only __consumer_offsets, __share_group_state and __transaction_state can be decoded\n"
-    )
+    for path in (folder, folder / "00000000000000000000.log"):
+        code, lines, err = dump(path)
+        assert (code, lines, err) == (2, [], f"kgroups: {folder} {why}\n")
 
 
 @pytest.fixture
