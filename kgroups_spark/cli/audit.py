@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
 from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, WRITER, Option, add_options
-from kgroups_spark.cli.open_lake import require_free, require_lake_path
+from kgroups_spark.cli.open_lake import OF_PYARROW, require_file_system, require_free, require_lake_path, start_engine
 from kgroups_spark.cli.options import (
     OptionParser,
     byte_count_value,
@@ -44,7 +44,6 @@ from kgroups_spark.cli.options import (
     time_value,
 )
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import require_readable, start_engine
 from kgroups_spark.errors import UsageError
 from kgroups_spark.words import named_partitions
 
@@ -175,7 +174,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
         )
     require_lake_path(lake_location(arguments))
     require_free(lake_location(arguments))
-    require_readable(arguments.segments)
+    require_file_system("--segments", arguments.segments, OF_PYARROW)
     if not arguments.segments or any("://" in folder for folder in arguments.segments):
         return  # only Hadoop in Spark can reach it
     from kgroups_spark.sources.segments import find_partitions

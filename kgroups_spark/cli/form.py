@@ -28,7 +28,6 @@ from kgroups_spark.cli.options import (
     topic_partitions_value,
 )
 from kgroups_spark.cli.output import FORMATS, Column, Row, say, until_closed, write_rows
-from kgroups_spark.cli.text import words
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sql.known_history import below_places
 from kgroups_spark.sql.reader import LakeReader, Rows, SqlCondition
@@ -147,7 +146,7 @@ def column(spelled: str) -> Column:
     name, _, heading = spelled.rstrip("~*").partition("=")
     heading = heading.replace("_", " ") or name.upper().replace("_", "-")
     heading = f"{heading} (UTC)" if name.endswith(("_at", "_since")) else heading
-    return Column(name, heading, words if "~" in spelled else None, is_minor="*" in spelled)
+    return Column(name, heading, "~" in spelled, "*" in spelled)
 
 
 def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], arguments: argparse.Namespace) -> None:

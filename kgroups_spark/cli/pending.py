@@ -60,7 +60,7 @@ OPTIONS = (
 )
 # `age` is age_ms for the screen.
 SCREEN = screen(
-    "group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since* age is_hanging=HANGING producer_id "
+    "group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since* age is_hanging=HANGING producer_id* "
     "producer_epoch=EPOCH* transactional_id* transaction_start_offset=START-OFFSET* offsets_partition*"
 )
 _COLUMNS = """
