@@ -23,9 +23,7 @@ quarantined, or some records could not be read; the notes name them."""
 from __future__ import annotations
 
 import argparse
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
 
 # The time to reach a cluster before anything else starts, unless default.api.timeout.ms sets it.
 FIRST_TRY_MS = 20_000
-SAY_AFTER_SECONDS = 3.0
 
 
 OPTIONS = (
@@ -200,21 +197,10 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     say_lines(client.notes)
     # At a terminal, a mistyped address is more likely than a cluster that is just starting.
     timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
-    with reported_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
+    say_lines([f"connecting to {client.bootstrap_servers}"])
+    with Cluster(client, timeout_ms=timeout_ms) as cluster:
         live_logs(cluster, OFFSETS_TOPIC, arguments.partitions, max_bytes_per_second=arguments.max_bytes_per_second)
     return client
-
-
-@contextmanager
-def reported_if_long(bootstrap_servers: str) -> Iterator[None]:
-    """Prints a line about the wait if the block takes longer than SAY_AFTER_SECONDS."""
-    timer = threading.Timer(SAY_AFTER_SECONDS, say_lines, [[f"waiting for {bootstrap_servers}"]])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def audit(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import errno
 import io
 import json
 import logging
@@ -504,32 +503,6 @@ def _write_local(output: Path, content: bytes) -> None:
         with file:
             file.write(content)
         part.replace(output)
-
-
-@contextmanager
-def new_file(output: Path) -> Iterator[TextIO]:
-    """A file of UTF-8 text, which gets its name at the end of the block: half of it, which a killed process leaves,
-    would be taken for all of it. Raises FileExistsError if that name is taken by then, OSError."""
-    part = _part_of(output)
-    file = part.open("x", encoding="utf-8", newline="")
-    with _removed_if_broken(part):
-        with file:
-            yield file
-        _name_if_free(part, output)
-
-
-def _name_if_free(part: Path, output: Path) -> None:
-    """Names the file so, unless there is one of that name: a link is refused then, a renamed file would replace it."""
-    try:
-        os.link(part, output)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(output):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(output)) from None
-        part.rename(output)
-    else:
-        part.unlink()
 
 
 def _part_of(output: Path) -> Path:
