@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -584,6 +585,17 @@ def statement(name: str, query: str, dialect: Dialect) -> str:
     """The statement that makes the view or function from this query, in DuckDB's dialect, instead of its own."""
     defined = definition(name)._replace(query=query)
     return duckdb_statement(name, defined) if dialect == "duckdb" else spark_statement(name, defined)
+
+
+# Functions as of a moment read this view again and again.
+KNOWN_HISTORY = "known_history"
+
+
+def known_history_sql(row: Mapping[str, datetime | None], dialect: Dialect) -> str:
+    """The statement that makes the view known_history with this row, its own, as a constant."""
+    moments = {name: NULL if at is None else literal(at.isoformat(sep=" ")) for name, at in row.items()}
+    columns = ", ".join(f"CAST({moment} AS TIMESTAMPTZ) AS {name}" for name, moment in moments.items())
+    return statement(KNOWN_HISTORY, f"SELECT {columns}", dialect)
 
 
 def comments_sql() -> str:
