@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.night import replace_current
 from kgroups_spark.audit.result import Rebuilt
-from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.audit.work import AuditWork, replace_current
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID

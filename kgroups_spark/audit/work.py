@@ -54,6 +54,8 @@ from kgroups_spark.replay.ranges import (
 )
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.shard_states import task_shards
+from kgroups_spark.replay.sinks import Sink
+from kgroups_spark.replay.stages import CURRENT, PREVIOUS
 from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.replay.stored_history import OF_NIGHT, TaskShards
 from kgroups_spark.sources.files import open_file
@@ -462,6 +464,13 @@ class AuditWork:
         """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
         them."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
+
+
+def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
+    """The tables that each audit and each rebuild rewrites."""
+    for name in (*CURRENT, PREVIOUS):
+        sink.replace(work.writer, name)
+    work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))
 
 
 # The moment for which an audit decides what expires: known as soon as the log has been read.
