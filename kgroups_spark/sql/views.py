@@ -398,7 +398,7 @@ class _RecordView:
         return f"  SELECT *, {self._layout()} AS layout\n  FROM (\n{source}\n  )" if self.has_layouts else source
 
     def _layout(self) -> str:
-        """The layout of a record, by the rule of layout_from_json in messages/coordinator_records.py."""
+        """The layout of a record, by the rule of layout_of in messages/coordinator_records.py."""
         # Imported here: the decoder's imports take a third of a second, and few queries need such a view.
         from kgroups_spark.messages.coordinator_records import EARLY_ACCESS
 
