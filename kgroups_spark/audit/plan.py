@@ -27,8 +27,7 @@ from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, Reading
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.replay.ranges import LogRange, RangeProgress
+from kgroups_spark.replay.ranges import CLOCKS_DIFFER_MS, LogRange, RangeProgress
 from kgroups_spark.sources.partition_log import LeaderLost, PartitionLog, SegmentPiece
 from kgroups_spark.sources.segments import HIGH_WATERMARKS
 from kgroups_spark.tables.columns import Condition
@@ -119,7 +118,7 @@ class DeleteRetention:
         """Milliseconds since the last read, by the ledger's clock or by log time, whichever is longer: a copy of a log
         may be read long after it was made.
 
-        A log time more than a day ahead of the ledger's clock does not count (replay/log_times.py). A wrong time
+        A log time more than a day ahead of the ledger's clock does not count (replay/ranges.py). A wrong time
         that is not ahead counts, because reading a partition again without need does no harm.
         """
         read = self.last_reads.of(offsets_partition)

@@ -34,8 +34,7 @@ from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
 from kgroups_spark.offsets.columns import milliseconds
-from kgroups_spark.replay.log_times import newest_time
-from kgroups_spark.replay.ranges import RangeProgress, not_corrected_notes
+from kgroups_spark.replay.ranges import RangeProgress, newest_time, not_corrected_notes
 from kgroups_spark.replay.state_logs import StateShardRead, StateShardWork
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.columns import Condition

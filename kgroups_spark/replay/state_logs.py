@@ -49,9 +49,15 @@ from kgroups_spark.messages.coordinator_records import (
 )
 from kgroups_spark.offsets.columns import milliseconds
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.range_decoder import PartitionReading
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext, damaged_when_read_again
+from kgroups_spark.replay.ranges import (
+    LogRange,
+    LogTimes,
+    RangeProgress,
+    RangeReader,
+    ReadContext,
+    damaged_when_read_again,
+)
 from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
