@@ -613,13 +613,6 @@ def schema_words(location: str) -> list[str]:
 # Frames with rows of files.
 
 
-def parquet_of(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
-    """The rows of these files. Spark takes paths for globs by default, and a lake's folder may be named `{a}`."""
-    if not paths:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
-
-
 def never_null(field: StructField) -> Column:
     """The column as not nullable: Delta ensures that it has no null, but Spark's Parquet reader drops that fact."""
     if isinstance(field.dataType, StringType):
@@ -632,6 +625,9 @@ def never_null(field: StructField) -> Column:
 
 
 def rows_of_files(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
-    """The same, with the nullability of the schema."""
-    rows = parquet_of(spark, schema, paths)
+    """The rows of these files, with the nullability of the schema. Spark takes paths for globs by default, and a lake's
+    folder may be named `{a}`."""
+    if not paths:
+        return spark.createDataFrame([], schema)
+    rows = spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
     return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))

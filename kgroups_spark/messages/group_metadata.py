@@ -70,17 +70,14 @@ class BlobTexts:
         if text is None:
             self._size += len(blob) + 256
             if self._size > _CACHED_BYTES:
-                self._forget()
+                self._texts.clear()
+                self._notes.clear()
+                self._size = 0
             text = self._read(blob)
             self._texts[blob] = text
         if self._notes and blob in self._notes:
             notes.extend(self._notes[blob])
         return text
-
-    def _forget(self) -> None:
-        self._texts.clear()
-        self._notes.clear()
-        self._size = 0
 
     def _read(self, blob: bytes) -> bytes:
         if len(blob) < 2 or blob[0] > 127:

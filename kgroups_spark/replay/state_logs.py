@@ -355,7 +355,10 @@ class StateRangeDecoder:
             sound.append((*place, *self._columns(record), *raw))
             if why := take(state_record(*place, record)):
                 self.progress.quarantined["load_would_fail"] += 1
-                bad.append((*place, *_load_failure(record, why), *where, None, None))
+                # The record is in its own table, which has its bytes and counts it.
+                names = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
+                kind = (record.record_type, record.record_name, *names, record.value_version)
+                bad.append((*place, 0, *kind, "load_would_fail", why, True, *where, None, None))
         return [self._rows(RECORDS[self._log.topic], sound), self._rows(QUARANTINE, bad, log=self._log.topic)]
 
     def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
@@ -380,13 +383,6 @@ class StateRangeDecoder:
     def _rows(self, name: str, rows: list[tuple[Any, ...]], **more: Any) -> Output:
         place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
         return name, table_batch(name, None, rows, **place, **more)
-
-
-def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
-    """The middle columns of quarantine's row for a record that is in its own table, which has its bytes and counts
-    it."""
-    key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
-    return (0, record.record_type, record.record_name, *key, record.value_version, "load_would_fail", why, True)
 
 
 # One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
