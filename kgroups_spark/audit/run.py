@@ -55,7 +55,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
 from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
-from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
+from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.writer import make_writable
 from kgroups_spark.replay.history_rows import COLUMNS
@@ -395,12 +395,13 @@ def _planned(
 ) -> tuple[AuditPlan, StatePlan]:
     """The new part of all logs since the last finished audit. Raises if no partition can be read, or for another log.
     Only the plan of a claimed audit knows what must be read again, and the damage in quarantine."""
+    retention_ms = source.settings.delete_retention_ms
     plan = plan_audit(
         source.logs,
         last,
         full=options.full,
-        known_corrupt=known_corrupt(lake, last) if is_claimed else None,
-        delete_retention=_delete_retention(lake, last, source.settings) if last and is_claimed else None,
+        known_corrupt=known_corrupt(lake) if last and is_claimed else None,
+        delete_retention=DeleteRetention.since(lake, last, retention_ms) if last and is_claimed else None,
         readings=KnownReadings.of(lake, last, accept=options.accept_log_change) if last else None,
     )
     states = plan_state_logs(
@@ -413,11 +414,6 @@ def _planned(
     )
     require_readable((plan, *states.plans.values()))
     return plan, states
-
-
-def _delete_retention(lake: Lake, last: AuditRow, settings: AuditSettings) -> DeleteRetention:
-    readings = readings_backwards(lake, last.audit_id - 1)
-    return DeleteRetention.since(last, readings, settings.delete_retention_ms)
 
 
 def _finished(

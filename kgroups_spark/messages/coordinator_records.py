@@ -364,8 +364,6 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """A key that was read."""
-
     record_type: RecordType
     fields: dict[str, Any]
     is_exact: bool

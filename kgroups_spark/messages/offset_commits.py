@@ -100,8 +100,6 @@ class OffsetKeys:
 
 
 class _Keys(NamedTuple):
-    """Decoded keys as columns."""
-
     group_id: pa.StringArray
     topic: pa.StringArray
     raw: pa.BinaryArray

@@ -244,8 +244,6 @@ MOST_ROUNDS = 20
 
 
 class Decodes(Protocol):
-    """The reader of a range, and its progress."""
-
     progress: RangeProgress
 
 
