@@ -49,9 +49,15 @@ from kgroups_spark.messages.coordinator_records import (
 )
 from kgroups_spark.offsets.columns import milliseconds
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.range_decoder import PartitionReading
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext, damaged_when_read_again
+from kgroups_spark.replay.ranges import (
+    LogRange,
+    LogTimes,
+    RangeProgress,
+    RangeReader,
+    ReadContext,
+    damaged_when_read_again,
+)
 from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
@@ -349,7 +355,10 @@ class StateRangeDecoder:
             sound.append((*place, *self._columns(record), *raw))
             if why := take(state_record(*place, record)):
                 self.progress.quarantined["load_would_fail"] += 1
-                bad.append((*place, *_load_failure(record, why), *where, None, None))
+                # The record is in its own table, which has its bytes and counts it.
+                names = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
+                kind = (record.record_type, record.record_name, *names, record.value_version)
+                bad.append((*place, 0, *kind, "load_would_fail", why, True, *where, None, None))
         return [self._rows(RECORDS[self._log.topic], sound), self._rows(QUARANTINE, bad, log=self._log.topic)]
 
     def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
@@ -374,13 +383,6 @@ class StateRangeDecoder:
     def _rows(self, name: str, rows: list[tuple[Any, ...]], **more: Any) -> Output:
         place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
         return name, table_batch(name, None, rows, **place, **more)
-
-
-def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
-    """The middle columns of quarantine's row for a record that is in its own table, which has its bytes and counts
-    it."""
-    key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
-    return (0, record.record_type, record.record_name, *key, record.value_version, "load_would_fail", why, True)
 
 
 # One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
