@@ -260,18 +260,14 @@ def incomplete_history(reader: LakeReader) -> list[str]:
 # last record below each always stays.
 _REDUCED_TO = """
 SELECT max(log_timestamp) AS moment
-FROM (
-  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM group_records
-) AS records
+FROM log_times AS records
 JOIN (
   SELECT offsets_partition, max(log_offset) AS reduced_to FROM checkpoints
   WHERE reason = 'keep' AND log IS NULL AND record_offset IS NULL
     AND offsets_partition IN (SELECT offsets_partition FROM group_versions WHERE {groups})
   GROUP BY offsets_partition
-) AS reduced ON reduced.offsets_partition = records.offsets_partition AND log_offset < reduced_to
-WHERE (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
+) AS reduced ON reduced.offsets_partition = records.partition AND log_offset < reduced_to
+WHERE records.log = '__consumer_offsets' AND (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
 
 
 def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | None) -> list[str]:

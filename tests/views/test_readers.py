@@ -46,7 +46,7 @@ SEEN_BY_SPARK = ("last_audit", "expiry_outcomes", "coverage")
 NOW = [name for name, table in TABLES.items() if table.kind == "current" and name not in STATE_LOG_TABLES]
 # No topic was created again, no log was cut back (audit/test_cut_back_nights.py), and no other log is there
 # (test_state_as_of.py has them).
-EMPTY = ("stale_offsets", "replaced_ranges", "known_state_history", "transactional_producers")
+EMPTY = ("stale_offsets", "replaced_ranges", "transactional_producers")
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 Contents = dict[str, list[str]]
 
