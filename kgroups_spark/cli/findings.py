@@ -21,9 +21,18 @@ import sys
 from collections import Counter
 from functools import partial
 
-from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
+from kgroups_spark.cli.form import (
+    FAIL_IF_ANY,
+    LAKE,
+    ROWS,
+    Option,
+    fail_if_any,
+    group_value,
+    names_value,
+    positive_count_value,
+    write,
+)
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import fail_if_any, group_value, names_value, positive_count_value
 from kgroups_spark.cli.output import filled, say, say_lines, screen_width, show, until_closed
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings.finders import has_looked

@@ -14,8 +14,8 @@ from kgroups_spark import __version__
 from kgroups_spark.audit.options import AuditOptions, MaintainOptions, silent
 from kgroups_spark.audit.run import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.form import options_of
 from kgroups_spark.cli.main import NAMES, main, parse
-from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.spark.interruption import Terminated
 from tests.chosen import one_of
