@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgroups_spark.cli.options import lake_location
+from kgroups_spark.cli.form import lake_location
 from kgroups_spark.cli.output import say
 from kgroups_spark.errors import KgroupsError, UsageError, has_pyspark, may_have_catalog, require_pyspark
 from kgroups_spark.sources.files import SCHEMES, require_bucket

@@ -199,11 +199,6 @@ def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
     return [Removal(row["removed_up_to"], row["audit_id"]) for row in rows.to_pylist()]
 
 
-def removal_of(removals: list[Removal], audit_id: int) -> Removal | None:
-    """The maintenance that removed that audit's findings; None: none did."""
-    return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
-
-
 # The process that runs an audit, and whether that process is still alive.
 
 
