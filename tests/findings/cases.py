@@ -312,6 +312,9 @@ CASES = [
     Case("offset_rewound", "before_it_was_moved_ahead_again",
          Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g")
          .commit("g").commit("g", offset=9), group(log_offset=3)),
+    Case("offset_rewound", "in_two_steps_and_then_ahead_by_less",
+         Log().classic("g", classic_member("a", 0)).commit("g", offset=100).classic("g")
+         .commit("g", offset=60).commit("g", offset=20).commit("g", offset=30), group(log_offset=3)),
     Case("offset_skipped", "moved_while_the_group_was_empty",
          Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=9),
          group(topic="t", partition=0, log_offset=3)),

@@ -29,7 +29,7 @@ generations AS (
   GROUP BY offsets_partition, group_id, log_offset
   WINDOW of_group AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)
 )
-SELECT *, distance AS records, nullif(count(*) OVER of_group - 1, 0) AS others
+SELECT *, distance AS records, nullif(count(DISTINCT (topic, partition)) OVER of_group - 1, 0) AS others
 FROM _moves
 WHERE distance > 0 AND NOT EXISTS (
   SELECT 1
