@@ -102,7 +102,7 @@ COLUMNS: dict[What, list[str]] = {
 }
 
 REMOVAL_CAUSES = {
-    "expired": "expired: a check of the brokers removed it",
+    "expired": "expired: it was due, and the checks of the brokers remove what is due",
     "group_deleted": "somebody deleted the group: by the audit's retention it was not due to expire",
     "offset_deleted": "somebody deleted the offset: by the audit's retention it was not due to expire",
     "topic_deleted": "the topic was deleted",
