@@ -390,7 +390,8 @@ class AuditWork:
     @property
     def reading(self) -> str:
         """The progress line for stage 1. The rest of a live log is not known beforehand."""
-        partitions = counted(len(self.plan.new_ranges), "partition")
+        ranges = (*self.plan.new_ranges, *self.plan.reread_ranges)
+        partitions = counted(len({each.offsets_partition for each in ranges}), "partition")
         if self.is_live:
             return f"reading new records of {partitions}"
         return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"

@@ -101,9 +101,9 @@ COLUMNS: dict[What, list[str]] = {
 }
 
 REMOVAL_CAUSES = {
-    "expired": "expired: a check of the brokers removed it",
-    "group_deleted": "somebody deleted the group",
-    "offset_deleted": "somebody deleted the offset",
+    "expired": "expired: it was due, and the checks of the brokers remove what is due",
+    "group_deleted": "somebody deleted the group: by the audit's retention it was not due to expire",
+    "offset_deleted": "somebody deleted the offset: by the audit's retention it was not due to expire",
     "topic_deleted": "the topic was deleted",
     "probably_expired": "expired, most likely: long due, and nothing was written until then, so the brokers were off",
     "unknown": "the log leaves several explanations, or none",

@@ -280,6 +280,8 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(json_line(line))
     for group in sorted(groups - seen.groups):
         say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, typed_word)}")
+    if not any(segments.files for segments in found):
+        raise KgroupsError(f"{' '.join(arguments.paths)}: no segment file (*.log)")
     if seen.damaged_batches and not seen.records:
         raise KgroupsError(
             f"no record in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?"

@@ -429,7 +429,7 @@ def _cut_off(file: CheckedFile, position: int, end: int) -> CorruptBatch:
     """Damage at the end of a segment that is not the log's last: only the log's tail may be half-written."""
     file.seek(position)
     size = end - position
-    detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch"
+    detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch: was the copy cut?"
     return CorruptBatch(position, size, None, None, 1, detail, file.read(min(size, RAW_BYTES)))
 
 

@@ -252,6 +252,8 @@ def test_deleted_segments_are_no_part_of_the_log(dump, tmp_path):
     (folder / FIRST_SEGMENT.name).write_bytes(FIRST_SEGMENT.read_bytes())
     (folder / "00000000000000000803.log.deleted").write_bytes(b"gone")
     assert len(dump(folder)[1]) == 803
+    (folder / FIRST_SEGMENT.name).unlink()
+    assert dump(folder) == (1, [], f"kgroups: {folder}: no segment file (*.log)\n")
 
 
 @pytest.mark.parametrize(

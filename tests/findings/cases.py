@@ -312,6 +312,9 @@ CASES = [
     Case("offset_rewound", "before_it_was_moved_ahead_again",
          Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g")
          .commit("g").commit("g", offset=9), group(log_offset=3)),
+    Case("offset_rewound", "in_two_steps_and_then_ahead_by_less",
+         Log().classic("g", classic_member("a", 0)).commit("g", offset=100).classic("g")
+         .commit("g", offset=60).commit("g", offset=20).commit("g", offset=30), group(log_offset=3)),
     Case("offset_skipped", "moved_while_the_group_was_empty",
          Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=9),
          group(topic="t", partition=0, log_offset=3)),
@@ -321,6 +324,10 @@ CASES = [
          went_on(2).commit("g", offset=9).classic("g", classic_member("a", 0), generation=3), group(log_offset=3)),
     Case("offset_skipped", "read_on_by_a_member_of_the_generation_between",
          went_on(2).commit("g", offset=9).classic("g", classic_member("a", 0), generation=4)),
+    Case("offset_skipped", "moved_twice_while_the_group_was_empty",
+         went_on(2).commit("g", offset=9).commit("g", offset=99), group(log_offset=4)),
+    Case("offset_skipped", "read_on_by_consumers_that_assign_themselves",
+         went_on(2).commit("g", offset=9).commit("g", offset=99).commit("g", offset=100)),
     Case("offset_skipped", "moved_before_a_member_came_and_went",
          went_on(2).commit("g", offset=9).classic("g", generation=3).classic("g", generation=5), group(log_offset=3)),
     Case("offset_skipped", "moved_after_a_member_came_and_went",

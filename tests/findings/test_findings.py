@@ -36,7 +36,7 @@ def test_a_log_raises_its_finding(case: Case, monkeypatch: pytest.MonkeyPatch) -
     (finding,) = found
     assert {name: getattr(finding, name) for name in case.odd} == case.odd
     sentences = re.split(r"(?<=[.:;?]) ", finding.detail)
-    assert len(sentences) >= 2 and len(finding.detail) < 700
+    assert len(sentences) >= 2 and len(finding.detail) < 700 and "''" not in finding.detail
     assert finding.offsets_partition in (0, None)
 
 

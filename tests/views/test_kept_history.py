@@ -32,6 +32,9 @@ VIEWS = {
     "group_member_history": ("group_id", "member_id", "log_offset"),
     "transactions": ("producer_id", "marker_offset"),
     "expiry_outcomes": ("group_id", "topic", "partition"),
+    "handovers": ("group_id", "topic", "partition", "log_offset"),
+    "unstable_periods": ("group_id", "topic", "partition", "from_log_offset"),
+    "waiting_partitions": ("group_id", "topic", "partition", "wanted_by"),
     "all_events": ("group_id", "log_offset", "event", "topic", "partition", "member_id"),
 }
 # Where a row begins is its first record that is left, if that is not known.

@@ -215,6 +215,17 @@ def test_the_last_of_two_members_to_get_a_partition_is_its_owner() -> None:
     assert [tuple(row.values()) for row in rows_of(in_duckdb(tables), query)] == [(2, "a"), (5, "b"), (9, None)]
 
 
+def test_no_time_passes_where_the_clock_was_set_back() -> None:
+    for ended, duration in ((12, 2_000), (10, 0), (3, None)):
+        times = {10: at(10), 12: at(ended)}
+        log = [
+            each._replace(columns=each.columns | {"log_timestamp": times[each.columns["log_offset"]]})
+            for each in records("pending 10; marker 12 committed 10")
+        ]
+        for view in ("transactions", "unstable_periods"):
+            assert [row["duration_ms"] for row in rows_of(in_duckdb(tables_with(*log)), f"FROM {view}")] == [duration]
+
+
 def test_a_transaction_has_one_start_whatever_quarantine_says_of_its_first_record() -> None:
     """It may have been decoded later, or be one that a load would fail at: then it is in its own table, too."""
     named = {"log_offset": 10, "log_timestamp": at(10), "producer_id": 7, "reason": "truncated", "record_count": 1}

@@ -110,8 +110,9 @@ def test_a_static_member_under_another_id_neither_joined_nor_left() -> None:
     assert (row["joined_member_ids"], row["left_member_ids"]) == ([], [])
 
 
-def test_a_rebalance_without_members_takes_no_time() -> None:
+def test_a_rebalance_without_members_takes_no_time_and_where_the_clock_is_set_back_none_is_known() -> None:
     assert [row["duration_ms"] for row in handmade()["the last one leaves"]] == [0, 0]
+    assert [row["duration_ms"] for row in handmade()["the clock is set back while it lasts"]] == [0, 1500, None]
 
 
 # ---- recorded logs

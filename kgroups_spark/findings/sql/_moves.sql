@@ -22,7 +22,7 @@ bounds AS (
 SELECT offsets_partition, group_id, topic, partition, bounds.log_offset, offset_before, offset_after, event_timestamp AS since,
   CASE
     WHEN offset_after < offset_before THEN offset_after - offset_before
-    ELSE comes_back_to - greatest(offset_before, coalesce(reached, offset_before))
+    ELSE greatest(0, comes_back_to - greatest(offset_before, coalesce(reached, offset_before)))
   END AS distance
 FROM bounds LEFT JOIN groups USING (offsets_partition, group_id)
 WHERE bounds.audit_id = $audit_id AND NOT is_other_topic AND CASE

@@ -30,7 +30,7 @@ SELECT offsets_partition, CASE WHEN len(group_ids) = 1 THEN group_ids[1] END AS 
       THEN 'the transaction coordinator does not list the partition'
     WHEN len($state_partitions) > 0 AND open_since <= $state_known_until AND $state_is_complete
       THEN 'the transaction coordinator does not know the producer'
-    ELSE '__transaction_state was not read, so the coordinator may know that it is still valid'
+    ELSE '__transaction_state was not read, or not far enough: the coordinator may know that it is still valid'
   END AS why,
   NULL AS outside
 FROM open_transactions JOIN limits USING (offsets_partition) LEFT JOIN producers USING (producer_id)

@@ -5,7 +5,7 @@
 -- meant to, this group's consumers process these records twice. When, and why as far as the log shows: kgroups history
 -- {group_id:option}
 
-SELECT *, -distance AS records, nullif(count(*) OVER of_group - 1, 0) AS others
+SELECT *, -distance AS records, nullif(count(DISTINCT (topic, partition)) OVER of_group - 1, 0) AS others
 FROM _moves
 WHERE distance < 0
 WINDOW of_group AS (PARTITION BY offsets_partition, group_id)

@@ -9,7 +9,7 @@
 -- joined_timestamp: Classic: when all members had joined and the coordinator asked the leader for the assignment; null: not classic, no members, or not logged (before 2.1)
 -- assigned_timestamp: Not classic: when the new target assignment was complete; null: classic, none was made, or the record has no time
 -- finished_timestamp: Classic: when the leader's assignment was logged; else when the last member had reached the epoch (at once without members); null: outcome is not finished, or the record has no time
--- duration_ms: From started_timestamp to finished_timestamp; null: one of them is
+-- duration_ms: From started_timestamp to finished_timestamp; null: one of them is, or the first is later (the clock was set back)
 -- outcome: finished; superseded: the next one began before all members had reached this epoch; removed: the group was removed or converted first; running: none of these yet
 -- slowest_member_id: Not classic: the last member to reach the epoch; null: classic, no members, or not finished
 -- members_before: Members after the previous rebalance, 0 for a new group; null: not in the log
@@ -282,7 +282,7 @@ SELECT offsets_partition, group_id, mark.group_type, mark.number,
   CASE
     WHEN mark.group_type = 'classic' THEN NULL
     WHEN ends_at_once THEN 0
-    ELSE epoch_ms(finished.log_timestamp) - epoch_ms(mark.log_timestamp)
+    ELSE nullif(greatest(-1, epoch_ms(finished.log_timestamp) - epoch_ms(mark.log_timestamp)), -1)
   END AS duration_ms,
   CASE
     WHEN ends_at_once OR finished IS NOT NULL THEN 'finished'

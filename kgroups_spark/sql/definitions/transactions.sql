@@ -6,7 +6,7 @@
 -- transaction_start_offset: Its first record, after the producer's previous marker
 -- started_timestamp: Log time of that record; null: it has none, or is no longer in history (kgroups maintain --keep)
 -- ended_timestamp: Log time of its marker; null: it is open, or the marker has no time
--- duration_ms: From started_timestamp to ended_timestamp; null: one is unknown
+-- duration_ms: From started_timestamp to ended_timestamp; null: one is unknown, or the first is later (the clock was set back)
 -- outcome: committed or aborted; null: open
 -- marker_offset: Log offset of its marker; null: open
 -- group_ids: Groups whose offsets were counted in it
@@ -31,7 +31,7 @@ records AS (
 )
 SELECT ended.offsets_partition, ended.producer_id, ended.producer_epoch, ended.transaction_start_offset,
   records.log_timestamp AS started_timestamp, ended.ended_timestamp,
-  epoch_ms(ended.ended_timestamp) - epoch_ms(records.log_timestamp) AS duration_ms,
+  nullif(greatest(-1, epoch_ms(ended.ended_timestamp) - epoch_ms(records.log_timestamp)), -1) AS duration_ms,
   ended.outcome, ended.marker_offset, ended.group_ids, ended.offset_count, names.transactional_id
 FROM ended
 LEFT JOIN records

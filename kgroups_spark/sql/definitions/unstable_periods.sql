@@ -3,7 +3,7 @@
 -- offsets_partition, group_id, topic, partition of committed_offsets
 -- from: Log time of the first record that was pending; null: it has none
 -- to: Log time of the marker or tombstone that ended the span; null: not ended, or unknown (see ended_by)
--- duration_ms: From from to to; null: one of them is
+-- duration_ms: From from to to; null: one of them is, or the first is later (the clock was set back)
 -- ended_by: committed or aborted: by the last marker; tombstone: the offset was removed with its pending values; not_in_log: a partition that was read again no longer held it, so that its end is unknown; null: not ended
 -- producer_id: Producer of the first record
 -- from_log_offset: The first record that was pending
@@ -76,7 +76,7 @@ periods AS (
   GROUP BY offsets_partition, group_id, topic, partition, period
 )
 SELECT *, first_record.log_timestamp AS "from", last_end.end_timestamp AS "to",
-  epoch_ms(last_end.end_timestamp) - epoch_ms(first_record.log_timestamp) AS duration_ms,
+  nullif(greatest(-1, epoch_ms(last_end.end_timestamp) - epoch_ms(first_record.log_timestamp)), -1) AS duration_ms,
   last_end.ended_by, first_record.producer_id, first_record.log_offset AS from_log_offset,
   CASE WHEN last_end.ended_by IS NOT NULL THEN last_end.end_log_offset END AS to_log_offset
 FROM periods
