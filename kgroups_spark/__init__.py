@@ -13,7 +13,7 @@ docs/python.md shows the rest. All public names are in `__all__`, and are import
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.version import __version__
+from kgroups_spark.package_data import __version__
 
 if TYPE_CHECKING:
     from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit

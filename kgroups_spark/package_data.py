@@ -1,4 +1,4 @@
-"""Files that come with the package, which may be a zip (`spark-submit --py-files kgroups_spark.zip`)."""
+"""The package's version, and files that come with it. It may be a zip (`spark-submit --py-files kgroups_spark.zip`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+# pyproject.toml reads it here, and each audit writes it into its row of the ledger.
+__version__ = "0.1.0"
 
 _PACKAGE = files("kgroups_spark")
 IMPORTED_FROM = Path(str(_PACKAGE)).parent  # as in sys.path: a folder or a zip

@@ -214,9 +214,11 @@ _AS_NEAR = 0.2  # a name is left out if another one is nearer by more than this
 
 
 def did_you_mean(word: str, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
-    """`; did you mean a or b?` with at most three known names like `word`, ignoring case, as `spelled` spells them;
-    otherwise an empty text."""
+    """`; did you mean a or b?` with at most three known names like `word`, ignoring case, as `spelled` spells them,
+    or the one name that is the shown form of `word`; otherwise an empty text."""
     by_lower_case = {name.lower(): name for name in known}
+    if cell_text(word) in by_lower_case.values():
+        return f"; did you mean {spelled(cell_text(word))}?"
     near = get_close_matches(word.lower(), by_lower_case, n=3, cutoff=0.6)
     if not near:
         return ""

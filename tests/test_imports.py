@@ -23,8 +23,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
     ".": "api errors",
-    "audit": "files_query",
-    "cli": "session",
+    "cli": "open_lake",
     "lake": "as_of_audit by_spark failures kernel lake replaced",
     "spark": "data_sources runner session",
     "sql": "by_spark",

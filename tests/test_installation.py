@@ -126,6 +126,38 @@ def lake(tmp_path: Path) -> Path:
     return Path(write_lake(tmp_path / "lake", {"audits": ledger({}), "groups": groups}))
 
 
+READERS = ("duckdb", "deltalake")
+READ_ALL = """
+import sys, duckdb, deltalake
+from kgroups_spark.cli.main import main
+from kgroups_spark.sql.by_duckdb import duckdb_views
+from kgroups_spark.sql.views import VIEWS
+from kgroups_spark.tables.schemas import TABLES
+print(duckdb.__version__, deltalake.__version__)
+with duckdb_views(sys.argv[1]) as connection:
+    for name in (*TABLES, *VIEWS):
+        connection.sql(f"SELECT * FROM {name}").fetchall()
+for words in ("groups", "expiring", "describe --group a", "metrics", "report --output report.html"):
+    assert main([*words.split(), "--lake", sys.argv[1]]) == 0, words
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("is_lowest", [True, False], ids=["lowest", "newest"])
+def test_a_lake_is_read_at_both_ends_of_the_ranges(is_lowest: bool, lake: Path, tmp_path: Path) -> None:
+    """Of DuckDB's and deltalake's versions."""
+    ranges = {each.name: each.specifier for each in requirements()}
+    lowest = {name: next(clause.version for clause in ranges[name] if clause.operator == ">=") for name in READERS}
+    wanted = [f"{name}=={lowest[name]}.*" if is_lowest else f"{name}{ranges[name]}" for name in READERS]
+    installed = tmp_path / "installed"
+    run(tmp_path, *PIP_INSTALL, "--no-deps", "--target", installed, *wanted)
+    where = f"import sys; sys.path[:0] = [{str(installed)!r}, {str(ROOT)!r}]"
+    said = run(tmp_path, sys.executable, "-c", f"{where}\n{READ_ALL}", lake).splitlines()[0].split()
+    assert [Requirement(text).specifier.contains(number) for text, number in zip(wanted, said, strict=True)] == [
+        True
+    ] * 2
+
+
 COUNT_GROUPS = "import sys, kgroups_spark; print(kgroups_spark.open_lake(sys.argv[1]).table('groups').num_rows)"
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 
 import kgroups_spark
-from kgroups_spark.cli.session import start_spark
+from kgroups_spark.cli.open_lake import start_spark
 from kgroups_spark.errors import SET_UP_BY, KgroupsError
 from kgroups_spark.package_data import package_text
 from kgroups_spark.sources.files import CHOSEN_BY

@@ -11,6 +11,6 @@ state_log_plan.py                  plan of the two other logs, and what they add
 result.py                          the ledger's row with its notes, the findings, the summary that people read
 rebuild.py                         all other tables from history (R3)
 maintain.py                        upkeep under a claim, from the first to the last step
-keep.py, files_query.py            history that is reduced; small files, old files; SQL over files by either engine
+keep.py                            history that is reduced; small files, old files
 comparison.py, differences.py      two releases over one history; how two states differ, and why
 """

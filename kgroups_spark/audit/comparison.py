@@ -42,16 +42,17 @@ from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import make_readable
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.offsets.columns import SlotRange
-from kgroups_spark.offsets.expiry import CleanUp, deciding_tables, plain
+from kgroups_spark.offsets.expiry import DECISIONS, CleanUp, plain
 from kgroups_spark.replay.corrections import CorrectedAt, HistoryReplay
 from kgroups_spark.replay.groups import ShardHistory
-from kgroups_spark.replay.history_rows import coordinator_fails, misread
+from kgroups_spark.replay.history_rows import coordinator_fails
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards
 from kgroups_spark.replay.sinks import Fact
 from kgroups_spark.replay.state import LogState
 from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
+from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, format_time
 
@@ -101,7 +102,7 @@ class ComparedShard:
         return ReleaseReplay(number, release, replay.state, failures, replay, self._skipped(release))
 
     def _failures(self, replay: HistoryReplay, release: Release, ends_at_undecodable: bool) -> LoadFailures:
-        failing = self._failing(replay, release)
+        failing = self._failing(replay)
         found = [LoadFailure(log_offset, detail) for (log_offset, _), detail in failing.items()]
         count = len(found)
         rows = self.history.quarantine.filter(coordinator_fails(self.history.quarantine, release))
@@ -114,7 +115,7 @@ class ComparedShard:
         may_be_compacted = is_decodable and bool(failing) and self._have_newer({key: at for at, key in sorted(failing)})
         return LoadFailures(min(found, key=lambda each: each.log_offset, default=None), count, may_be_compacted)
 
-    def _failing(self, replay: HistoryReplay, release: Release) -> dict[tuple[int, Key], str]:
+    def _failing(self, replay: HistoryReplay) -> dict[tuple[int, Key], str]:
         """The reasons by log offset and key of the records at which the load fails, undecodable ones aside."""
         found = {}
         for row in replay.unreadable.select([*COMMIT_KEY, "log_offset", "value_version"]).to_pylist():
@@ -123,8 +124,6 @@ class ComparedShard:
         for placed, detail in replay.failures:
             key = _key(placed.record._asdict(), GROUP_KEY)
             found[placed.log_offset, key] = _detail(key, detail)
-        for row in misread(self.history.group_records, release, [*GROUP_KEY, "log_offset"]):
-            found.setdefault((row["log_offset"], _key(row, GROUP_KEY)), row["detail"])
         return found
 
     def _have_newer(self, newest: Mapping[Key, int]) -> bool:
@@ -166,15 +165,12 @@ class ReleaseReplay(Loaded):
     @cached_property
     def decided(self) -> dict[str, pa.Table]:
         """offset_expiry and group_expiry of the release's state."""
-        return self.decided_by(self.clean_up)
+        return {name: as_table(rows) for name, rows in self.replay.current() if name in DECISIONS}
 
     def decided_by(self, clean_up: CleanUp) -> dict[str, pa.Table]:
         """The same by another clean-up."""
-        return dict(clean_up.decided(self._deciding))
-
-    @cached_property
-    def _deciding(self) -> dict[str, pa.Table]:
-        return deciding_tables(self.replay.deciding())
+        assert self.decided  # whose tables decide
+        return dict(clean_up.decided(self.replay.deciding))
 
 
 def _key(row: Mapping[str, Any], names: Sequence[str]) -> Key:

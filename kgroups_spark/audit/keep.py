@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.files_query import answer, write_answer
 from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings.finders import has_looked
@@ -40,6 +41,9 @@ from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
 
 def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int | None) -> list[int]:
     """The audits whose findings go, sorted: `as_of` is before the moment, and a later one looked for findings.
@@ -53,6 +57,57 @@ def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int 
     before = before if decided_by is None else min(before, decided_by)
     old = (row for row in rows if row["as_of"] is not None and to_epoch_ms(row["as_of"]) < moment_ms)
     return sorted(row["audit_id"] for row in old if row["audit_id"] < before)
+
+
+# SQL of DuckDB over files of tables, of which each is named STORED + its name.
+
+Files = Mapping[str, Sequence[TableFile]]
+
+# The order of rows in rewritten files.
+IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
+ROWS_AT_ONCE = 65_536
+
+
+def answer(lake: Lake, query: str, files: Files) -> list[tuple[Any, ...]]:
+    """The rows of a query over these files of tables."""
+    with _connected(lake, query, files) as connection:
+        return connection.sql(query).fetchall()
+
+
+def write_answer(writer: LakeWriter, name: str, query: str, rows: int, files: Files) -> list[Part]:
+    """The rows of a query, sorted, as parts of a table, which have at least `rows` rows each but for the last one."""
+    columns = [column for column in IN_ORDER_OF if column in TABLES[name].columns.names] or ["audit_id"]
+    order = ", ".join(f'"{column}" NULLS FIRST' for column in columns)
+    found = list[Part | None]()
+    with (
+        reported_in_one_line(f"table {name}: a part could not be written"),
+        _connected(writer.lake, query, files) as connection,
+    ):
+        batches = connection.sql(f"SELECT * FROM ({query}) ORDER BY {order}").to_arrow_reader(ROWS_AT_ONCE)
+        for first in batches:
+            found.append(writer.lake.write(name, _with_next(first, batches, rows), writer.audit_id))
+    return [part for part in found if part is not None]
+
+
+def _with_next(first: pa.RecordBatch, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The batch, and the next ones until there are so many rows."""
+    yield first
+    seen, following = first.num_rows, iter(batches)
+    while seen < rows and (batch := next(following, None)) is not None:
+        yield batch
+        seen += batch.num_rows
+
+
+@contextmanager
+def _connected(lake: Lake, query: str, files: Files) -> Iterator[DuckDBPyConnection]:
+    import duckdb
+
+    with TemporaryDirectory(prefix="kgroups-") as folder, duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false; SET memory_limit = '1GB'")
+        connection.execute("SET temp_directory = $folder", {"folder": folder})
+        for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
+            connection.register(f"{STORED}{name}", lake.dataset(name, [file.path for file in files[name]]))
+        yield connection
 
 
 # The tables in the order of their commits: markers stay with the remaining records of the others.
@@ -272,7 +327,7 @@ def rewrite(
     """Replaces the table's files by the query's answer over `files`, which must have so many rows."""
     of_table = files[name]
     size = files_for(total_bytes(of_table) * rows // max(total_rows(of_table), 1))
-    parts = write_answer(writer, name, query, files, into=size, rows=rows)
+    parts = write_answer(writer, name, query, rows // size, files)
     missing = rows - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {rows} rows {missing} would be missing; nothing was changed")

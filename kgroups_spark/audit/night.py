@@ -26,9 +26,7 @@ from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
 from kgroups_spark.replay.shard_states import Stored
 from kgroups_spark.replay.sinks import AGAIN, PASSED_ON, ROWS, Given, Made, Sink, Work
 from kgroups_spark.replay.stages import (
-    CURRENT,
     EXPIRY,
-    PREVIOUS,
     TRAFFIC,
     Ranges,
     ShardTask,
@@ -180,10 +178,3 @@ def night_result(sink: Sink, replay: Step, progress: list[RangeProgress], moment
 def _require_all(done: str, left: Iterable[int]) -> None:
     if missing := sorted({*left}):
         raise KgroupsError(f"{named_partitions(missing)} was not {done} whole: rows of the step were left out")
-
-
-def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
-    """The tables that each audit and each rebuild rewrites."""
-    for name in (*CURRENT, PREVIOUS):
-        sink.replace(work.writer, name)
-    work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))

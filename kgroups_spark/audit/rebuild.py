@@ -4,13 +4,13 @@ History is the four tables that together are the log, and the corrections of the
 the present rules, one shard for each offsets partition. Rebuilt rows name the audit that read their record, so they
 equal those that the nights wrote. A killed rebuild leaves nothing to delete, and is repeated.
 
-    quarantine decoded again, names -> history replayed -> versions, events, failures -> [current tables] -> state
+    quarantine decoded again -> history replayed -> versions, events, failures -> [current tables] -> state
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,19 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.night import replace_current
 from kgroups_spark.audit.result import Rebuilt
-from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.audit.work import AuditWork, replace_current
 from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.replay.counts import CLUSTER, NAMING, HistoryNames, NamesOfShard, names_of_shards, sightings, summed
-from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails, decodable, misread
+from kgroups_spark.messages.coordinator_records import value_from_json
+from kgroups_spark.replay.counts import TOPIC_FIELDS, Sighting, TopicNames, summed
+from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails, decodable
 from kgroups_spark.replay.range_decoder import decoded_again
-from kgroups_spark.replay.shard import AuditSpans, Output, ReadBy
+from kgroups_spark.replay.shard import AuditSpans, ReadBy
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards, usable_checkpoints
-from kgroups_spark.replay.sinks import Fact, Sink, TaskOutput, sink_of
+from kgroups_spark.replay.sinks import Sink, TaskOutput, sink_of
 from kgroups_spark.replay.stages import CURRENT, EXPIRY, PREVIOUS, TRAFFIC, ShardTask
 from kgroups_spark.replay.stored_history import (
     Checkpoint,
@@ -41,56 +42,36 @@ from kgroups_spark.replay.stored_history import (
     StoredTable,
     TaskShards,
 )
-from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import as_table, constant, table_batch, with_columns
+from kgroups_spark.tables.columns import Condition, expression_of
+from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
+from kgroups_spark.tables.rows import as_table, constant, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
-from kgroups_spark.words import counted
+from kgroups_spark.words import counted, to_epoch_ms
 
 # The two passes of a rebuild over a shard's history, as tasks run them.
 
 
 # The tables of history that follow from the records. Those of quarantine's rows that have records stay.
 REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "quarantine")
-_ASKED = [name for name in MISREAD_COLUMNS if name != "detail"]
 
 
 @dataclass(frozen=True)
-class LookTask:
-    """The quarantined records that decode now, as rows of their tables, and the names in all records (NamesOfShard).
-
-    `counts_traffic`: group_traffic gets them, too.
-    """
+class DecodeTask:
+    """The quarantined records that decode now, as rows of their tables. `counts_traffic`: group_traffic gets them,
+    too."""
 
     audit_id: int
     stored: StoredHistory
     counts_traffic: bool
 
     def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        """(table, rows) of each shard, and its names as a fact."""
         for number in reader.shards:
-            shard = StoredShard(self.stored, reader, number)
-            names, traffic = NamesOfShard(number), list[pa.Table]()
-            for name, rows in decoded_again(decodable(shard.rows("quarantine")), number, self.audit_id):
-                if name == TRAFFIC:
-                    traffic.append(as_table(rows))
-                else:
-                    names.see(name, as_table(rows))
-                    yield name, rows
+            quarantine = decodable(StoredShard(self.stored, reader, number).rows("quarantine"))
+            found = [(name, as_table(rows)) for name, rows in decoded_again(quarantine, number, self.audit_id)]
+            yield from (each for each in found if each[0] != TRAFFIC)
+            traffic = [rows for name, rows in found if name == TRAFFIC]
             if traffic and self.counts_traffic:
                 yield TRAFFIC, summed(pa.concat_tables(traffic))
-            for groups in shard.ranges():
-                names.see("offset_commits", shard.rows("offset_commits", groups))
-            names.see("group_records", shard.rows("group_records"))
-            yield Fact(names.rest())
-
-
-# The tables that a LookTask reads, with the columns and conditions.
-LOOKED_AT = {
-    "quarantine": (),
-    **{name: ("audit_id", "offsets_partition", "log_offset", *columns) for name, columns in NAMING.items()},
-    "offset_commits": ("audit_id", "offsets_partition", "log_offset", *NAMING["offset_commits"], "partition"),
-}
 
 
 @dataclass(frozen=True)
@@ -107,7 +88,7 @@ class RebuildTask:
         for number in reader.shards:
             for name in self.before:
                 yield name, self._kept(name, reader, number)
-            yield from self._quarantine(reader, number)
+            yield "quarantine", self._quarantine(reader, number)
 
     def _kept(self, name: str, reader: PartReader, number: int) -> pa.Table:
         """Rows that no replay can rebuild: rows before a checkpoint, and replaced rows."""
@@ -120,30 +101,36 @@ class RebuildTask:
             is_kept = pc.or_(is_before, is_kept)
         return rows.filter(is_kept)
 
-    def _quarantine(self, reader: PartReader, number: int) -> Iterator[Output]:
-        """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
+    def _quarantine(self, reader: PartReader, number: int) -> pa.Table:
+        """Quarantined records stay; the present rules decide at which of them a load would fail."""
         release: Release = self.replay.night.release
         rows = StoredShard(self.stored, reader, number).rows("quarantine")
         rows = rows.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
         now = pc.and_(self.stored.is_decoded(rows, number), pc.is_null(rows.column("resolved_by")))
         ours = constant(self.replay.audit_id, len(rows), pa.int64())
-        yield (
-            "quarantine",
-            with_columns(
-                rows,
-                resolved_by=pc.if_else(now, ours, rows.column("resolved_by")),
-                coordinator_fails=coordinator_fails(rows, release),
-            ),
-        )
-        group_records = StoredShard(self.replay.stored, reader, number).rows("group_records")
-        found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, _ASKED)]
-        constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
-        failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)
-        assert self.replay.read_by is not None
-        yield "quarantine", self.replay.read_by.with_audit_ids(failures)
+        resolved_by = pc.if_else(now, ours, rows.column("resolved_by"))
+        return with_columns(rows, resolved_by=resolved_by, coordinator_fails=coordinator_fails(rows, release))
 
 
 PLACE = ["offsets_partition", "log_offset"]
+
+
+def topics_in_history(lake: Lake, *conditions: Condition) -> list[Sighting]:
+    """The names of topic ids in the stored records that meet the conditions."""
+
+    def read(name: str, columns: Sequence[str], *more: Condition) -> Iterator[pa.RecordBatch]:
+        rows = lake.dataset(name, [file.path for file in lake.table(name).files()])
+        yield from rows.to_batches(columns=columns, filter=expression_of([*conditions, *more]))
+
+    names = TopicNames()
+    for batch in read("offset_commits", ["topic_id", "topic", "log_timestamp"], Condition("topic_id", "is not null")):
+        names.add_commits(pa.Table.from_batches([batch]))
+    columns = ["record_type", "value", "log_timestamp"]
+    of_types = (Condition("record_type", "in", [*TOPIC_FIELDS]), Condition("value", "is not null"))
+    for batch in read("group_records", columns, *of_types):
+        for record_type, text, seen in zip(*(batch[name].to_pylist() for name in columns), strict=True):
+            names.add_value(record_type, value_from_json(text), -1 if seen is None else to_epoch_ms(seen))
+    return names.rows()
 
 
 def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
@@ -171,11 +158,11 @@ class _Rebuild:
 
     def run(self) -> Rebuilt:
         work, say = self.work, self.work.progress
-        say("rebuilding from history: decoding quarantine again, and looking for names")
-        kept = kept_checkpoints(work.lake)
-        begins = usable_checkpoints(kept, work.settings.release_version)
-        added, names = self._look(is_gone=bool(kept.num_rows or self.replaced))
-        work.state = replace(work.state, names=names, has_decoded_again=bool(added))
+        say("rebuilding from history: decoding quarantine again")
+        begins = usable_checkpoints(kept_checkpoints(work.lake), work.settings.release_version)
+        added = self._decode_again()
+        topics = tuple(self._topics(has_decoded=bool(added)))
+        work.state = replace(work.state, topics=topics, has_decoded_again=bool(added))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
         with sink_of(self.writer) as sink:
@@ -200,31 +187,34 @@ class _Rebuild:
         """All history that counts. So far this audit has appended only the records that it decoded again."""
         return StoredHistory(tables, self.last, self.work.audit_id, self.replaced)
 
-    def _look(self, *, is_gone: bool) -> tuple[Counter[str], HistoryNames]:
-        """Appends the records that now decode; returns the number of rows by table, and the names in all records. An
-        audit that goes on counts the traffic itself, together with that of its new records. `is_gone`: whether earlier
-        audits may have seen names in records that no longer count."""
+    def _decode_again(self) -> Counter[str]:
+        """Appends the records that now decode; returns the number of rows by table. An audit that goes on counts the
+        traffic itself, together with that of its new records."""
         stored = Stored(self.work.lake)
-        tables = {
-            name: stored.table(name, name, columns or arrow_schema(name).names) for name, columns in LOOKED_AT.items()
-        }
-        task = LookTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
+        tables = {"quarantine": stored.table("quarantine", "quarantine", arrow_schema("quarantine").names)}
+        task = DecodeTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
         with sink_of(self.writer) as sink:
             found = stored.run(sink, self._tasks, task)
             for name in DECODED_TABLES:
                 sink.append(self.writer, name)
-        kept = sightings(self.work.then.rows("topics").to_pylist())
-        # Only the table has names from a cluster, and from records that were reduced or replaced.
-        return found.rows, names_of_shards(found.facts).with_topics(
-            each for each in kept if is_gone or each[3] == CLUSTER
-        )
+        return found.rows
+
+    def _topics(self, *, has_decoded: bool) -> list[Sighting]:
+        """The names that the table `topics` lacks: those in records that were decoded again, or those of all history if
+        the table was lost."""
+        if not self.work.then.rows("topics", ["topic_id"]).num_rows:
+            return topics_in_history(self.work.lake)
+        return topics_in_history(self.work.lake, *self._ours) if has_decoded else []
+
+    @property
+    def _ours(self) -> list[Condition]:
+        return [Condition("audit_id", "==", self.work.audit_id)]
 
     def _decoded(self) -> pa.Table:
         """Log offsets and types of the records that were decoded again."""
         columns = [*PLACE, "record_type", "value_version"]
-        ours = [Condition("audit_id", "==", self.work.audit_id)]
         names = ("offset_commits", "group_records")
-        return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=ours) for name in names])
+        return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=self._ours) for name in names])
 
     def _replay(self, sink: Sink, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
         work, stored = self.work, Stored(self.work.lake)

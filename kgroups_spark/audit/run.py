@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
-from kgroups_spark.audit.night import HISTORY, Step, night_result, read_steps, replace_current, replay_step
+from kgroups_spark.audit.night import HISTORY, Step, night_result, read_steps, replay_step
 from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
 from kgroups_spark.audit.plan import (
     DEFAULT_DELETE_RETENTION_MS,
@@ -43,7 +43,7 @@ from kgroups_spark.audit.result import (
 )
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_shares, plan_state_logs
-from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
+from kgroups_spark.audit.work import AuditWork, Moment, intention, replace_current, saved_state
 from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest

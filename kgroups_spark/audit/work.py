@@ -27,14 +27,12 @@ from kgroups_spark.offsets.expiry import CleanUp
 from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.replay.counts import (
     CLUSTER,
-    HistoryNames,
+    Sighting,
     TopicNames,
-    fits_none,
+    counts_in_all,
     fitting_by_partition,
-    is_ambiguous,
     sightings,
 )
-from kgroups_spark.replay.counts import partition_count as only_count
 from kgroups_spark.replay.log_times import (
     CLOCKS_DIFFER_MS,
     Judged,
@@ -56,13 +54,15 @@ from kgroups_spark.replay.ranges import (
 )
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.shard_states import task_shards
+from kgroups_spark.replay.sinks import Sink
+from kgroups_spark.replay.stages import CURRENT, PREVIOUS
 from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.replay.stored_history import OF_NIGHT, TaskShards
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.definitions import REREAD
 from kgroups_spark.tables.rows import table_batch
-from kgroups_spark.tables.schemas import CHECKPOINTS
+from kgroups_spark.tables.schemas import CHECKPOINTS, GROUP
 from kgroups_spark.words import counted, sized, to_epoch_ms
 
 # The coordinator state from which an audit starts: the audit that saved it, and whether the rules have changed since
@@ -78,7 +78,7 @@ class SavedState:
 
     `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
     `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
-    `names`: the names in history, if the state was rebuilt from it; None: the current tables have them.
+    `topics`: names of topic ids that a rebuild has found in history, and that the table `topics` lacks.
     `rows`: their rough number by offsets partition. `has_decoded_again`: its rebuild moved records out of quarantine
     that group_traffic does not count yet.
     """
@@ -86,7 +86,7 @@ class SavedState:
     audit_id: int | None
     why_rebuilt: str | None = None
     kept_audit_id: int | None = None
-    names: HistoryNames | None = None
+    topics: tuple[Sighting, ...] = ()
     rows: Mapping[int, int] = field(default_factory=dict)
     has_decoded_again: bool = False
 
@@ -192,12 +192,15 @@ class KnownNames:
         """The partition count of the offsets topic: from the user, the cluster, or the only number that fits."""
         if self._reported_count is not None:
             return self._reported_count
-        fitting = self._fitting(progress)
-        return only_count([*fitting, *self._counts_read] if is_ambiguous(fitting) else fitting)
+        found = counts_in_all(self._fitting(progress))
+        if len(found) > 1:
+            found = counts_in_all([*self._fitting(progress), *self._counts_read])
+        return found.pop() if len(found) == 1 else None
 
     def no_count_fits(self, progress: list[RangeProgress]) -> bool:
         """Whether the partition count is unknown because the groups of some partitions contradict each other."""
-        return self._reported_count is None and fits_none(self._fitting(progress))
+        fitting = self._fitting(progress)
+        return self._reported_count is None and bool(fitting) and not counts_in_all(fitting)
 
     def topics(self, progress: list[RangeProgress]) -> TopicNames:
         """The names of topic ids that any audit has seen."""
@@ -229,29 +232,24 @@ class KnownNames:
     @cached_property
     def _counts_before(self) -> list[list[int]]:
         """The possible partition counts of the offsets topic, by the groups of the last audit."""
-        if self.state.names is not None:
-            return [list(counts) for counts in self.state.names.partition_counts]
         if self.then is None:
             return []
-        groups = self.then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
-        return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
+        groups = self.then.rows("groups", GROUP).to_pydict()
+        found = fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
+        return found or self._counts_read  # the table may have been lost
 
     @cached_property
     def _counts_read(self) -> list[list[int]]:
         """The same by all groups that any audit has read, including deleted ones."""
         if self.then is None:
             return []
-        groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
+        groups = self.lake.rows("group_traffic", columns=GROUP).to_pydict()
         return fitting_by_partition({*zip(groups["offsets_partition"], groups["group_id"], strict=True)})
 
     @cached_property
-    def _topics_before(self) -> list[tuple[str, str, int | None, str]]:
-        """The rows of `topics` that the last audit left."""
-        if self.state.names is not None:
-            return list(self.state.names.topics)
-        if self.then is None:
-            return []
-        return sightings(self.then.rows("topics").to_pylist())
+    def _topics_before(self) -> list[Sighting]:
+        """The rows of `topics` that the last audit left, and those that a rebuild found."""
+        return [*self.state.topics, *(sightings(self.then.rows("topics").to_pylist()) if self.then else ())]
 
 
 def known_topics(names: TopicNames) -> Topics:
@@ -466,6 +464,13 @@ class AuditWork:
         """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
         them."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
+
+
+def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
+    """The tables that each audit and each rebuild rewrites."""
+    for name in (*CURRENT, PREVIOUS):
+        sink.replace(work.writer, name)
+    work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))
 
 
 # The moment for which an audit decides what expires: known as soon as the log has been read.

@@ -23,14 +23,12 @@ quarantined, or some records could not be read; the notes name them."""
 from __future__ import annotations
 
 import argparse
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
 from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, WRITER, Option, add_options
-from kgroups_spark.cli.open_lake import require_free, require_lake_path
+from kgroups_spark.cli.open_lake import OF_PYARROW, require_file_system, require_free, require_lake_path, start_engine
 from kgroups_spark.cli.options import (
     OptionParser,
     byte_count_value,
@@ -44,7 +42,6 @@ from kgroups_spark.cli.options import (
     time_value,
 )
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import require_readable, start_engine
 from kgroups_spark.errors import UsageError
 from kgroups_spark.words import named_partitions
 
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
 
 # The time to reach a cluster before anything else starts, unless default.api.timeout.ms sets it.
 FIRST_TRY_MS = 20_000
-SAY_AFTER_SECONDS = 3.0
 
 
 OPTIONS = (
@@ -175,7 +171,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
         )
     require_lake_path(lake_location(arguments))
     require_free(lake_location(arguments))
-    require_readable(arguments.segments)
+    require_file_system("--segments", arguments.segments, OF_PYARROW)
     if not arguments.segments or any("://" in folder for folder in arguments.segments):
         return  # only Hadoop in Spark can reach it
     from kgroups_spark.sources.segments import find_partitions
@@ -201,21 +197,10 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     say_lines(client.notes)
     # At a terminal, a mistyped address is more likely than a cluster that is just starting.
     timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
-    with reported_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
+    say_lines([f"connecting to {client.bootstrap_servers}"])
+    with Cluster(client, timeout_ms=timeout_ms) as cluster:
         live_logs(cluster, OFFSETS_TOPIC, arguments.partitions, max_bytes_per_second=arguments.max_bytes_per_second)
     return client
-
-
-@contextmanager
-def reported_if_long(bootstrap_servers: str) -> Iterator[None]:
-    """Prints a line about the wait if the block takes longer than SAY_AFTER_SECONDS."""
-    timer = threading.Timer(SAY_AFTER_SECONDS, say_lines, [[f"waiting for {bootstrap_servers}"]])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def audit(

@@ -3,8 +3,8 @@
 Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints the
 differences: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
 partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that log.
-The screen lists each cause first, with a count of the differences that follow from it. Needs Spark, which takes about a
-minute. Changes nothing in the lake.
+The screen lists the differences by their causes, without those that only follow from others. Needs Spark, which takes
+about a minute. Changes nothing in the lake.
 
 examples:
   kgroups compare --lake ./lake --release-version 3.9      what would break if we downgraded to 3.9?
@@ -20,20 +20,17 @@ last patch release: name an earlier patch release if it has its own rules (4.0.0
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.audit.differences import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
+from kgroups_spark.audit.differences import Difference
 from kgroups_spark.cli.form import FORMAT, LAKE, WIDE, WRITER, Option, screen, write
-from kgroups_spark.cli.open_lake import existing_lake
+from kgroups_spark.cli.open_lake import existing_lake, start_engine
 from kgroups_spark.cli.options import fail_if_any, group_value, positive_duration_value, release_value
-from kgroups_spark.cli.output import Column, say_lines, screen_width, show, table_cell, until_closed, work_reported
-from kgroups_spark.cli.session import start_engine
-from kgroups_spark.cli.text import NULL, Style, TextTable, words
+from kgroups_spark.cli.output import Column, say_lines, work_reported
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.words import (
     counted,
@@ -53,113 +50,14 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.differences import Difference
 
 
-# Differences between two releases for the screen: a table for each cause; each row counts its consequences.
-
-
-_INDENT = "  "
-
-
-def difference_lines(
-    differences: Sequence[Difference], releases: tuple[str, str], width: int | None, style: Style
-) -> Iterator[str]:
-    """The lines of the screen: a heading for each cause, then the differences due to it, in their order."""
-    causes: dict[str, list[Difference]] = defaultdict(list)
-    reasons: dict[tuple[int, str | None, str], list[str | None]] = defaultdict(list)
-    for each in differences:
-        if each.follows_from is None:
-            causes[_heading(each)].append(each)
-            reasons[*each.place, each.difference].append(each.why)
-    followers: dict[tuple[int, str | None, str, str | None], list[Difference]] = defaultdict(list)
-    for each in differences:
-        if each.follows_from is not None:
-            cause = each.offsets_partition, None if each.follows_from == LOAD else each.group_id, each.follows_from
-            why = each.why if each.why in reasons[cause] else reasons[cause][0]
-            followers[*cause, why].append(each)
-    for number, (heading, rows) in enumerate(causes.items()):
-        yield from [""] * bool(number)
-        yield style.heading(heading)
-        # A cause's followers are counted once, in the first row of its group, kind and rule.
-        taken = [followers.pop((*row.place, row.difference, row.why), []) for row in rows]
-        table = _table(rows, releases, list(map(_follows, taken)))
-        yield from (_INDENT + line for line in table.lines(None if width is None else width - len(_INDENT)))
-
-
-def _heading(each: Difference) -> str:
-    if each.difference == LOAD:
-        return "Partitions of __consumer_offsets that only one release can load"
-    return each.why or "Cause not found"
-
-
-def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Sequence[str]) -> TextTable:
-    """The table of these rows, without empty columns."""
-    columns: dict[str, list[object]] = {
-        "OFFSETS-PARTITION": [row.offsets_partition if row.group_id is None else None for row in rows],
-        "GROUP": [row.group_id for row in rows],
-        "MEMBER": [row.member_id for row in rows],
-        "PRODUCER-ID": [row.producer_id for row in rows],
-        "TOPIC": [row.topic for row in rows],
-        "PARTITION": [row.partition for row in rows],
-        "WHAT": [_what(row) for row in rows],
-        releases[0]: [row.value_a for row in rows],
-        releases[1]: [row.value_b for row in rows],
-        "FOLLOWS": [text or None for text in follows],
-    }
-    kept = {
-        name: cells for name, cells in columns.items() if name in releases or any(cell is not None for cell in cells)
-    }
-    table = TextTable(list(kept), releases)
-    for cells in zip(*kept.values(), strict=True):
-        reported = dict(zip(kept, map(table_cell, cells), strict=True))
-        table.add([_broken(cell) if name in (*releases, "FOLLOWS") else cell for name, cell in reported.items()])
-    return table
-
-
-def _broken(cell: str | int) -> str | int:
-    return words(cell) if isinstance(cell, str) and cell is not NULL else cell
-
-
-def _what(row: Difference) -> str:
-    """The field that differs, preceded by its object unless the name already begins with that."""
-    if row.difference == GROUP or row.what.startswith(row.difference):
-        return row.what
-    return f"{row.difference} {row.what}"
-
-
-def _follows(rows: Sequence[Difference]) -> str:
-    """`6 offsets expire at another time, 2 of them at the next check; the group, too`; empty: there is nothing."""
-    kinds: dict[str, list[Difference]] = defaultdict(list)
-    for row in rows:
-        kinds[row.difference].append(row)
-    return "; ".join(_FOLLOWING[kind](found) for kind, found in kinds.items())
-
-
-def _offsets_expire(rows: Sequence[Difference]) -> str:
-    verb = "expires" if len(rows) == 1 else "expire"
-    return f"{counted(len(rows), 'offset')} {verb} {_when(rows)}"
-
-
-def _when(rows: Sequence[Difference]) -> str:
-    """The time according to the second release; its next check if that removes them."""
-    due = sum((row.value_b or "").startswith(("expire ", "delete ")) for row in rows)
-    if due == len(rows):
-        return "at the next check"
-    return "at another time" + (f", {due:,} of them at the next check" if due else "")
-
-
-_FOLLOWING: dict[str, Callable[[Sequence[Difference]], str]] = {
-    GROUP: lambda rows: f"{counted(len({row.group_id for row in rows}), 'group')} not served",
-    MEMBER: lambda rows: counted(len({row.member_id for row in rows}), "other member"),
-    COMMITTED: lambda rows: f"{counted(len(rows), 'offset')} without a group",
-    OFFSET_EXPIRY: _offsets_expire,
-    GROUP_EXPIRY: lambda rows: f"the group is deleted {_when(rows)}",
-}
-
-
 COLUMNS = (
     *("difference", "offsets_partition", "group_id", "member_id", "producer_id", "topic", "partition", "what"),
     *("value_a", "value_b", "why", "follows_from"),
 )
-SCREEN = "difference offsets_partition group_id=GROUP topic partition what value_a value_b why~ follows_from"
+SCREEN = (
+    "difference* offsets_partition* group_id=GROUP member_id=MEMBER producer_id* topic partition what "
+    "value_a~ value_b~ why~ follows_from"
+)
 
 
 OPTIONS = (
@@ -204,36 +102,22 @@ def run(arguments: argparse.Namespace) -> int:
         found = _compare(arguments, existing_lake(arguments))
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
-    if arguments.format == "table" and not arguments.all:
-        with until_closed():
-            _print_causes(found)
-    else:
-        write(
-            [each._asdict() for each in found.differences],
-            COLUMNS,
-            screen_of(found.a.release_version, found.b.release_version),
-            arguments,
-        )
+    rows = [each._asdict() for each in found.differences]
+    if arguments.format == "table":
+        causes = rows if arguments.all else [row for row in rows if row["follows_from"] is None]
+        rows = sorted(causes, key=lambda row: row["why"] or "")
+    write(rows, COLUMNS, screen_of(found, rows), arguments)
+    if hidden := len(found.differences) - len(rows):
+        say_lines([f"{counted(hidden, 'difference')} more {'follows' if hidden == 1 else 'follow'} from these (--all)"])
     say_lines(count_lines(found))
     return fail_if_any(arguments, found.differences)
 
 
-def screen_of(release_a: str, release_b: str) -> list[Column]:
-    """The values are below the names of the releases."""
-    releases = {"value_a": release_a, "value_b": release_b}
-    return [
-        replace(each, heading=releases[each.name], says_none=True) if each.name in releases else each
-        for each in screen(SCREEN)
-    ]
-
-
-def _print_causes(found: Comparison) -> None:
-
-    names = found.a.release_version, found.b.release_version
-    for line in difference_lines(found.differences, names, screen_width(sys.stdout), Style.of(sys.stdout)):
-        show(line)
-    if found.differences and sys.stdout.isatty():
-        show("")
+def screen_of(found: Comparison, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """The columns with a value in any row. The values are below the names of the releases."""
+    releases = {"value_a": found.a.release_version, "value_b": found.b.release_version}
+    shown = (replace(each, heading=releases.get(each.name, each.heading)) for each in screen(SCREEN))
+    return [each for each in shown if each.name in releases or any(row[each.name] is not None for row in rows)]
 
 
 def _compare_segments(arguments: argparse.Namespace) -> Comparison:

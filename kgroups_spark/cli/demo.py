@@ -22,7 +22,6 @@ from kgroups_spark.cli.form import LAKE, WRITER
 from kgroups_spark.cli.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.cli.options import lake_location
 from kgroups_spark.cli.output import say, show, terminal_width, wrapped
-from kgroups_spark.cli.text import Style
 from kgroups_spark.errors import has_pyspark
 from kgroups_spark.package_data import on_disk
 from kgroups_spark.spark.java import NoJava, require_java
@@ -75,12 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     [known] = reader.sql("SELECT begins, ends, (SELECT count(*) FROM committed_offsets) AS offsets FROM known_history")
     begins, ends = (format_time_for_people(known[name])[:16] for name in ("begins", "ends"))
-    style, width, program = Style.of(sys.stdout), terminal_width(sys.stdout), program_name(sys.argv[0])
+    width, program = terminal_width(sys.stdout), program_name(sys.argv[0])
     contents = (
         f"{counted(group_count(reader.rows('groups')), 'group')}, {counted(known['offsets'], 'committed offset')}"
     )
     for line in wrapped(f"A small shop: {contents}, {begins} to {ends} UTC", width):
-        show(style.heading(line))
+        show(line)
     for what, command in STORY:
         for line in ["", *wrapped(what, width)]:
             show(line)

@@ -20,13 +20,11 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, TYPES, Moment, Option, column, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import Column, say_lines, show, write_rows
-from kgroups_spark.cli.text import list_items, words
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.sql.reader import (
     DEAD,
@@ -78,7 +76,7 @@ SCREENS: dict[tuple[What, str], str] = {
     ): "group_id=GROUP member_id=CONSUMER-ID client_host=HOST* client_id* "
     "partition_count=#PARTITIONS +member_epoch current_assignment=ASSIGNMENT",
     ("members", "streams"): "group_id=GROUP +assignment_epoch=TARGET-ASSIGNMENT-EPOCH +topology_epoch member_id=MEMBER "
-    "+member_protocol +member_epoch process_id=PROCESS* client_id* -tasks=ASSIGNMENTS +all_tasks=ASSIGNMENTS",
+    "+member_protocol +member_epoch process_id=PROCESS* client_id* -tasks=ASSIGNMENTS~ +all_tasks=ASSIGNMENTS~",
     ("state", "consumer"): f"{_STATE} strategy=ASSIGNMENT-STRATEGY state +group_epoch "
     f"+assignment_epoch=TARGET-ASSIGNMENT-EPOCH {_STATE_END}",
     ("state", "share"): f"{_STATE} state +group_epoch +assignment_epoch {_STATE_END}",
@@ -87,7 +85,6 @@ SCREENS: dict[tuple[What, str], str] = {
 # From this release on brokers count partitions pending revocation among a member's
 # (ConsumerGroupMember.asConsumerGroupDescribeMember in 4.0.2 to 4.4.0).
 COUNTS_PENDING_REVOCATION = (4.0, 3.0)
-BROKEN = {"current_assignment": list_items, "target_assignment": list_items, "tasks": words, "all_tasks": words}
 
 # Columns of JSON and CSV. The last, `known`, is how well the history covers the moment; null: the present state.
 _WHICH = "as_of offsets_partition group_id group_type state"
@@ -206,7 +203,7 @@ def screen_of(group: Described, what: What, rows: Rows, verbose: bool) -> tuple[
         shown = column(each.lstrip("+-?"))
         is_wanted = not each.startswith("-" if verbose else "+")
         if is_wanted and ("?" not in each[:2] or any(row[shown.name] is not None for row in rows)):
-            columns.append(replace(shown, broken=BROKEN.get(shown.name)))
+            columns.append(shown)
     split = [Column("offsets_partition", "OFFSETS-PARTITION")] if group.is_split else []
     return (*columns, *split)
 

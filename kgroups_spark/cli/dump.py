@@ -4,8 +4,8 @@ Prints every record in the order of the log, one JSON object a line: its offset,
 its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
 a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
 offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
-__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
---topic. Uses no lake.
+__share_group_state and __transaction_state. The folder's name, else --topic, says which log
+it is; else it is taken for the first. Uses no lake.
 
 examples:
   kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
@@ -62,14 +62,13 @@ Line = dict[str, Any]
 
 
 class RecordLines:
-    """Lines of one partition of a coordinator's log, segment by segment; its decoders keep their caches in between.
-    `log` None: not known yet; it must be set before the first record."""
+    """Lines of one partition of a coordinator's log, segment by segment; its decoders keep their caches in between."""
 
-    def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog | None) -> None:
+    def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog) -> None:
         self._place = {"topic": topic, "partition": partition}
         self.log = log
+        self._records = GroupRecordDecoder() if log is GROUP_LOG else CoordinatorRecordDecoder(log)
         self._commits = OffsetCommitDecoder()
-        self._records: CoordinatorRecordDecoder | None = None
 
     def of_records(self, records: RecordColumns) -> Iterator[Line]:
         """A line for each record, in log order."""
@@ -93,15 +92,12 @@ class RecordLines:
 
     def _decoded(self, records: RecordColumns) -> dict[int, Line]:
         """The contents of keys and values, by row."""
-        assert self.log is not None
         if self.log is GROUP_LOG:
             commits, others, control = classify(records)
             lines = self._offset_commits(records, commits)
         else:
             others, control = (np.flatnonzero(records.is_control == is_control) for is_control in (False, True))
             lines = {}
-        if self._records is None:
-            self._records = GroupRecordDecoder() if self.log is GROUP_LOG else CoordinatorRecordDecoder(self.log)
         for row in others.tolist():
             lines[row] = _record(records, row, self._records)
         return lines | {row: _marker(records, row) for row in control.tolist()}
@@ -237,11 +233,6 @@ def _time(time_ms: int) -> str | int | None:
 
 # The coordinators' logs, as in messages/coordinator_records.py, which is not imported because options need no decoders.
 TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
-# The number of a segment's first keys by which its log is recognized.
-KEYS_LOOKED_AT = 1000
-
-
-_SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 
@@ -249,8 +240,8 @@ _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 class Segments:
     """Files of one partition in log order; topic and partition None: the folder's name does not contain them.
 
-    `log`: one of TOPICS; None: recognized by the keys. `copy`: the whole partition in its folder; None: the files were
-    named one by one."""
+    `log`: one of TOPICS; None: the first, as nothing says which. `copy`: the whole partition in its folder; None: the
+    files were named one by one."""
 
     topic: str | None
     partition: int | None
@@ -267,7 +258,7 @@ OPTIONS = (
     ),
     Option(
         "--topic T",
-        f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
+        f"which log: {', '.join(TOPICS)} (default: by the folders' names, else the first)",
         name_value(TOPICS),
     ),
     Option(
@@ -342,8 +333,10 @@ def _of_folder(folder: Path, files: tuple[str, ...], topic: str | None) -> Segme
     if match is None:
         return Segments(topic, None, files, topic)
     named = match["topic"]
-    if named not in TOPICS and named.startswith("__"):
-        raise UsageError(f"{folder} holds {named}; only {_one_of(TOPICS, 'and')} can be decoded")
+    if named in TOPICS and match["partition"] != str(int(match["partition"])):
+        raise UsageError(f"{folder} is no folder of a broker, which writes no zeros before the partition: rename it")
+    if named not in TOPICS and topic is None:
+        raise UsageError(f"{folder} holds {named}; only {_one_of(TOPICS, 'and')} can be decoded (--topic says which)")
     if named in TOPICS and topic not in (None, named):
         raise UsageError(f"{folder} holds {named}, not {topic}")
     return Segments(named, int(match["partition"]), files, named if named in TOPICS else topic)
@@ -359,15 +352,14 @@ def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.records.columns import CorruptBatch
     from kgroups_spark.sources.partition_log import SegmentPiece
     from kgroups_spark.sources.segment_log import SegmentReading, Span
+    from kgroups_spark.sources.segments import foreign_form
 
-    log = None if segments.log is None else COORDINATOR_LOGS[segments.log]
-    lines = RecordLines(segments.topic, segments.partition, log)
+    lines = RecordLines(segments.topic, segments.partition, COORDINATOR_LOGS[segments.log or TOPICS[0]])
 
     def lines_of(path: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
         if isinstance(item, CorruptBatch):
             yield lines.of_corrupt_batch(item, path)
         else:
-            lines.log = lines.log or _log_by_keys(item, path)
             yield from lines.of_records(item)
 
     if segments.copy is not None:
@@ -377,10 +369,9 @@ def _lines(segments: Segments) -> Iterator[Line]:
     for pieces in lots:
         span = Span(segments.topic or TOPICS[0], segments.partition or 0, pieces)
         reading = SegmentReading(span)
-        items = reading.items()
-        if segments.copy is None and not _is_segment(pieces[0].path):
-            items = _with_records(items, pieces[0].path)
-        for path, item in items:
+        if segments.copy is None and (form := foreign_form(pieces[0].path)):
+            raise UsageError(f"{pieces[0].path} is not a segment{form}")
+        for path, item in reading.items():
             yield from lines_of(path, item)
         if reading.held_back is not None:
             say(f"{reading.unconfirmed}; audits read it once another batch follows it")
@@ -389,56 +380,6 @@ def _lines(segments: Segments) -> Iterator[Line]:
         if reading.half_written is not None:
             path, position, why = reading.half_written
             say(f"{path}: reading ended at byte {position}: {why}")
-
-
-def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
-    """The log that the records belong to. Raises UsageError if their keys do not show it."""
-    from kgroups_spark.messages.coordinator_records import GROUP_LOG, log_of_keys
-
-    if bool(records.is_control.all()):
-        return GROUP_LOG  # the other logs have no transactions
-    data = records.take(~records.is_control)
-    log = log_of_keys(data.key(row) for row in range(min(len(data), KEYS_LOOKED_AT)))
-    if log is None:
-        raise UsageError(
-            f"{path}: cannot tell from its keys whether it belongs to {_one_of(TOPICS)}; name the log with --topic"
-        )
-    return log
-
-
-def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
-    """The records of a segment, with their file. Damage before the first record is held back until that record.
-
-    Raises UsageError if there are no records, or the file is an archive, or what another tool has printed."""
-    from kgroups_spark.records.columns import CorruptBatch
-    from kgroups_spark.sources.segments import foreign_form
-
-    if form := foreign_form(path):
-        raise UsageError(f"{path} is not a segment{form}")
-    held_back: list[tuple[str, Any]] = []
-    for found in items:
-        held_back.append(found)
-        if not isinstance(found[1], CorruptBatch):
-            yield from held_back
-            yield from items
-            return
-    raise UsageError(f"{path} is not a segment: it has no record batch")
-
-
-def _is_segment(path: str) -> bool:
-    """Whether it is a segment, by its name or its first bytes. These can begin a record batch, as far as they exist: a
-    base offset below 2^56, a possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java). Zeros
-    can, too, and an empty file is a segment."""
-    from kgroups_spark.records.batches import LARGEST_BATCH, SMALLEST_LENGTH
-    from kgroups_spark.sources.files import open_file
-
-    if _SEGMENT_NAME.fullmatch(Path(path).name):
-        return True
-    with open_file(path) as file:
-        head = bytes(file.read(17))
-    length = int.from_bytes(head[8:12], "big", signed=True)
-    is_possible = len(head) < 12 or SMALLEST_LENGTH <= length <= LARGEST_BATCH
-    return not any(head) or (head[0] == 0 and is_possible and (len(head) < 17 or head[16] <= 2))
 
 
 @dataclass

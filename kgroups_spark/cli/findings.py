@@ -24,8 +24,7 @@ from functools import partial
 from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import fail_if_any, group_value, names_value, positive_count_value
-from kgroups_spark.cli.output import say, say_lines, screen_width, show, until_closed
-from kgroups_spark.cli.text import filled, words
+from kgroups_spark.cli.output import filled, say, say_lines, screen_width, show, until_closed
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings.finders import has_looked
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
@@ -148,9 +147,9 @@ def _print_for_eyes(rows: Rows) -> None:
         audit = f"audit {row['audit_id']}: " if several else ""
         since = "" if row["since"] is None else f", since {format_utc(row['since'])}"
         heading = f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}"
-        for line in [heading] if width is None else filled(words(printable(heading)), width):
+        for line in [heading] if width is None else filled(printable(heading), width):
             show(line)
-        for line in filled(words(printable(row["detail"])), max(40, (width or 100) - 4)):
+        for line in filled(printable(row["detail"]), max(40, (width or 100) - 4)):
             show(f"    {line}")
 
 

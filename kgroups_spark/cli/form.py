@@ -28,9 +28,7 @@ from kgroups_spark.cli.options import (
     topic_partitions_value,
 )
 from kgroups_spark.cli.output import FORMATS, Column, Row, say, until_closed, write_rows
-from kgroups_spark.cli.text import words
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.sql.known_history import below_places
 from kgroups_spark.sql.reader import LakeReader, Rows, SqlCondition
 from kgroups_spark.words import counted, format_utc, group_count, throwaway_groups, to_datetime
 
@@ -147,7 +145,7 @@ def column(spelled: str) -> Column:
     name, _, heading = spelled.rstrip("~*").partition("=")
     heading = heading.replace("_", " ") or name.upper().replace("_", "-")
     heading = f"{heading} (UTC)" if name.endswith(("_at", "_since")) else heading
-    return Column(name, heading, words if "~" in spelled else None, is_minor="*" in spelled)
+    return Column(name, heading, "~" in spelled, "*" in spelled)
 
 
 def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], arguments: argparse.Namespace) -> None:
@@ -258,30 +256,28 @@ def incomplete_history(reader: LakeReader) -> list[str]:
     return known.notes(datetime.min.replace(tzinfo=UTC))
 
 
-# The log offsets up to which the history of the groups' offsets partitions has been reduced.
+# The newest log time below the offsets up to which the history of the groups' offsets partitions has been reduced: the
+# last record below each always stays.
 _REDUCED_TO = """
-SELECT offsets_partition, max(log_offset) AS log_offset FROM checkpoints
-WHERE reason = 'keep' AND log IS NULL
-  AND offsets_partition IN (SELECT offsets_partition FROM group_versions WHERE {groups})
-GROUP BY offsets_partition"""
-# The newest log time below them: the last record below each always stays.
-_NEWEST_BELOW = """
 SELECT max(log_timestamp) AS moment
 FROM (
-  SELECT log_timestamp FROM offset_commits WHERE {below}
+  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits
   UNION ALL
-  SELECT log_timestamp FROM group_records WHERE {below}
+  SELECT offsets_partition, log_offset, log_timestamp FROM group_records
 ) AS records
+JOIN (
+  SELECT offsets_partition, max(log_offset) AS reduced_to FROM checkpoints
+  WHERE reason = 'keep' AND log IS NULL AND record_offset IS NULL
+    AND offsets_partition IN (SELECT offsets_partition FROM group_versions WHERE {groups})
+  GROUP BY offsets_partition
+) AS reduced ON reduced.offsets_partition = records.offsets_partition AND log_offset < reduced_to
 WHERE (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
 
 
 def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | None) -> list[str]:
     """A note if `kgroups maintain --keep` has reduced the history of these groups from `since` on (None: from its
     begin): what happened then can no longer be listed."""
-    reduced = reader.sql(_REDUCED_TO.format(groups=groups.sql), **groups.parameters)
-    if not reduced:
-        return []
-    [row] = reader.sql(_NEWEST_BELOW.format(below=below_places(reduced)))
+    [row] = reader.sql(_REDUCED_TO.format(groups=groups.sql), **groups.parameters)
     if row["moment"] is None or (since is not None and since > row["moment"]):
         return []
     return [

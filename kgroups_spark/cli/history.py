@@ -42,7 +42,6 @@ from kgroups_spark.cli.form import (
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import asked_groups, fail_if_any, moment_value, names_value, positive_count_value
 from kgroups_spark.cli.output import Column, say, say_lines
-from kgroups_spark.cli.text import words
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import (
     LakeReader,
@@ -60,7 +59,7 @@ from kgroups_spark.words import counted, first_of, format_duration, format_time_
 DEFAULT_LIMIT = 100
 LONGEST_METADATA = 100  # characters in a table
 EVENT_SCREEN = screen(
-    "time=TIME_(UTC) group_id=GROUP what=EVENT~ subject=MEMBER/TOPIC-PARTITION before after why=CAUSE~"
+    "time=TIME_(UTC) group_id=GROUP what=EVENT~ subject=MEMBER/TOPIC-PARTITION~ before after why=CAUSE~"
 )
 COMMIT_SCREEN = screen(
     "time=TIME_(UTC) group_id=GROUP topic partition before after=OFFSET outcome effect=TOOK-EFFECT* "
@@ -293,7 +292,7 @@ def _rebalance(events: Rows) -> dict[str, Any]:
     ]
     return events[0] | {
         "what": "rebalance",
-        "subject": words("; ".join(who)) if who else None,
+        "subject": "; ".join(who) or None,
         "before": ", ".join(row["value_before"] for row in changes) or None,
         "after": ", ".join(row["value_after"] for row in changes) or None,
         "why": "; ".join(dict.fromkeys(row["why"] for row in by_event.get("member_left", ()) if row["why"])) or None,
@@ -319,7 +318,7 @@ def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:
 def _rebalanced(row: dict[str, Any]) -> dict[str, Any]:
     """The rebalance with its columns on the screen."""
     some = {name: row[f"{name}_member_ids"] for name in ("joined", "left")}
-    joined, gone = (words(first_of(each, _NAMED_MEMBERS)) if each else None for each in some.values())
+    joined, gone = (first_of(each, _NAMED_MEMBERS) if each else None for each in some.values())
     return row | {
         "time": row["rebalance_timestamp"],
         "lasted": _duration(row["duration_ms"]),

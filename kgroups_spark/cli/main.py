@@ -25,8 +25,8 @@ from kgroups_spark.cli.form import LAKE, add_options, help_of
 from kgroups_spark.cli.options import OptionParser
 from kgroups_spark.cli.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.package_data import __version__
 from kgroups_spark.spark.interruption import SIGNALS, exit_code, interruptible, is_interruption, is_termination
-from kgroups_spark.version import __version__
 from kgroups_spark.words import did_you_mean
 
 # In the order of the help.

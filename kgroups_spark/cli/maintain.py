@@ -1,12 +1,10 @@
 """compact small files, vacuum, and reduce old history
 
-Keeps a lake small and fast. It runs between audits, under the same claim. Answers stay the same.
-  1. If --keep is given, older history is reduced as by Kafka's log cleaner: the last record of each key stays, even a
-     tombstone, and values of aborted transactions are removed. The state before it is saved first, so that a rebuild
-     still gives the same tables.
-  2. Small files are compacted and sorted by group, so that a query for one group reads a small part of them.
-  3. Files that no version within --vacuum needs are deleted.
-A killed run loses nothing; the next one does the rest.
+Keeps a lake small and fast. It runs between audits, under the same claim. Answers stay the same. If --keep is given,
+older history is reduced as by Kafka's log cleaner: the last record of each key stays, even a tombstone, and values of
+aborted transactions are removed; the state before it is saved first, so that a rebuild still gives the same tables.
+Then small files are compacted and sorted by group, so that a query for one group reads a small part of them, and files
+that no version within --vacuum needs are deleted. A killed run loses nothing; the next one does the rest.
 
 examples:
   kgroups maintain --lake ./lake                 once a week, say
@@ -21,10 +19,9 @@ import argparse
 
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
 from kgroups_spark.cli.form import LAKE, TAKE_OVER, WRITER, Option
-from kgroups_spark.cli.open_lake import existing_lake
+from kgroups_spark.cli.open_lake import existing_lake, start_engine
 from kgroups_spark.cli.options import options_of, positive_duration_value
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import start_engine
 
 OPTIONS = (
     LAKE,

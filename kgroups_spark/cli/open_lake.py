@@ -1,21 +1,27 @@
-"""Opening the lake of a command line, the first step of all commands that print rows."""
+"""The lake of a command line, opened by DuckDB or Spark, whose session is started only once there is work for it."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroups_spark.cli.options import lake_location
 from kgroups_spark.cli.output import say
-from kgroups_spark.cli.session import start_spark
-from kgroups_spark.errors import UsageError, has_pyspark, may_have_catalog, require_pyspark
-from kgroups_spark.sources.files import require_bucket
-from kgroups_spark.sql.reader import LakeReader
+from kgroups_spark.errors import KgroupsError, UsageError, has_pyspark, may_have_catalog, require_pyspark
+from kgroups_spark.sources.files import SCHEMES, require_bucket
+from kgroups_spark.spark.java import NoJava
+from kgroups_spark.sql.reader import LakeReader, of_groups
 from kgroups_spark.tables.schemas import is_path, require_nothing_else
-from kgroups_spark.words import FromAsOf
+from kgroups_spark.words import FromAsOf, cell_text, suggested, typed_word
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kgroups_spark.lake.lake import Engine
     from kgroups_spark.sql.by_spark import SparkReader
 
 
@@ -26,7 +32,17 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     for name, value in vars(arguments).items():
         if isinstance(value, FromAsOf):
             setattr(arguments, name, reader.as_of_ms + value)
+    _name_both(reader, getattr(arguments, "group", None) or ())
     return reader
+
+
+def _name_both(reader: LakeReader, groups: Iterable[str]) -> None:
+    """Says which of two groups was meant if the shown form of one is the name of the other."""
+    shown = {cell_text(group): group for group in groups if cell_text(group) != group}
+    chosen = of_groups(shown)
+    for row in reader.sql(f"SELECT group_id FROM groups WHERE {chosen.sql}", **chosen.parameters) if shown else ():
+        name = row["group_id"]
+        say(f"the group {shown[name]!r} is meant; another one has the name {name} itself: --group {typed_word(name)}")
 
 
 def _opened(arguments: argparse.Namespace) -> LakeReader:
@@ -95,3 +111,54 @@ def require_lake(location: str) -> None:
             f"no lake at {location}: {found}; to create one: kgroups audit --lake {location} --segments DIR, "
             "to try one: kgroups demo"
         )
+
+
+# File systems by the scheme of a URI: of Spark 4.2's jars (META-INF/services of hadoop-client-api 3.5.0), and of
+# pyarrow.fs.FileSystem.from_uri (23.0), with Hadoop's names for them (sources/files.py).
+OF_SPARK = (*SCHEMES, "file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "http", "https", "ftp")
+OF_PYARROW = (*SCHEMES, "file", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "wasbs", "mock")
+
+
+def require_file_system(option: str, locations: Iterable[str], known: Iterable[str], advice: str = "") -> None:
+    """Raises UsageError for a URI with another scheme, which would otherwise fail after Spark's slow start."""
+    for location in locations:
+        scheme, colon, _ = location.partition("://")
+        if colon and scheme not in known:
+            nearest = suggested(scheme, list(known))
+            raise UsageError(f"{option} {location}: no file system is known for {scheme}://{nearest}{advice}")
+
+
+def start_engine(engine: str, command: str, lake: str) -> Engine:
+    """The engine of --engine for a lake. Raises UsageError for a lake that `local` cannot write, and under
+    spark-submit."""
+    if engine == "local":
+        from kgroups_spark.lake.local import Local, require_local
+
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            raise UsageError("--engine local is for kgroups itself: spark-submit has started Spark already")
+        require_local(lake)
+        return Local()
+    try:
+        return start_spark(command, lake)
+    except KgroupsError as error:
+        if not isinstance(error.__cause__, NoJava | ImportError) or not is_path(lake) or "://" in lake:
+            raise
+        raise KgroupsError(f"{error}. Or add --engine local, which needs no Java and no Spark") from error
+
+
+def start_spark(command: str, lake: str = "") -> SparkSession:
+    """The running session (spark-submit, a notebook), or else a local one that reaches the lake. Raises KgroupsError if
+    Java or PySpark is missing, or Spark does not start."""
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    from kgroups_spark.sources.files import is_s3
+    from kgroups_spark.spark.session import spark_session
+
+    settings = {}
+    if SparkSession.getActiveSession() is None and not may_have_catalog():  # nor file systems of its own
+        advice = " (for others start by spark-submit --packages with the jar of Hadoop's connector)"
+        require_file_system("--lake", [lake], OF_SPARK, advice)
+        # Spark makes the folder of the catalog's tables, of which there are none, in the current one otherwise.
+        settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
+    return spark_session(f"kgroups {command}", settings, s3=is_s3(lake), progress=say)

@@ -14,28 +14,29 @@ from __future__ import annotations
 
 import base64
 import csv
-import errno
 import io
 import json
 import logging
 import os
+import re
 import secrets
 import sys
 import textwrap
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 import orjson
 
-from kgroups_spark.cli.text import NULL, OWN_MARKS, Pieces, TextTable, display_width, filled, words
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.words import counted, format_time, format_time_for_people, json_text, printable
+from kgroups_spark.words import cell_text, counted, format_time, format_time_for_people, json_text, printable
 
 FORMATS = ("table", "json", "csv")
 _GOES_ON = "  "  # before a line that continues the previous one
@@ -47,14 +48,12 @@ Row = Mapping[str, Any]
 class Column:
     """A column of a command's output: its contract name, and its heading on the screen.
 
-    `broken`: where its text may break on a narrow screen (display.words; None: nowhere). `says_none`: a column without
-    values says something, too, so a narrow screen keeps it. `is_minor`: a narrow screen may leave it out.
+    `is_sentence`: a narrow screen may break its text between words. `is_minor`: a narrow screen may leave it out.
     """
 
     name: str
     heading: str = ""
-    broken: Callable[[str], str] | None = None
-    says_none: bool = False
+    is_sentence: bool = False
     is_minor: bool = False
 
 
@@ -144,43 +143,144 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def table_of(rows: Iterable[Row], columns: Sequence[Column]) -> TextTable:
-    """The rows as a table for a screen."""
-    kept = [column.heading for column in columns if column.says_none]
-    minor = [column.heading for column in columns if column.is_minor]
-    table = TextTable([column.heading for column in columns], kept, minor)
-    for row in rows:
-        table.add([_cell(row[column.name], column) for column in columns])
-    return table
-
-
 def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
-    table = table_of(rows, columns)
-    for line in table.lines(screen_width(out)):
+    cells = [[row[column.name] for column in columns] for row in rows]
+    lines, left_out = table_lines(columns, cells, screen_width(out))
+    for line in lines:
         show(line, out)
-    _left_out.get({}).update(dict.fromkeys(table.left_out))
-    return len(table.rows)
+    _left_out.get({}).update(dict.fromkeys(left_out))
+    return len(cells)
 
 
-def _cell(value: Any, column: Column) -> str | int:
-    cell = table_cell(value)
-    return column.broken(cell) if column.broken is not None and isinstance(cell, str) and cell is not NULL else cell
+_GAP = "  "
+_NARROWEST_TEXT = 16  # a narrower sentence is hard to read
+_HIGHEST_ROW = 3  # in lines; higher ones are easier to read as blocks
 
 
-def table_cell(value: Any) -> str | int:
+@dataclass(frozen=True)
+class _Texts:
+    """A column as it is shown: the texts of its cells below its heading, `width` columns wide."""
+
+    column: Column
+    cells: Sequence[str]
+    width: int
+    is_numeric: bool
+    says_something: bool
+
+    @classmethod
+    def of(cls, column: Column, values: Sequence[Any]) -> _Texts:
+        shown = printable if column.is_sentence else cell_text
+        cells = [table_cell(value) if _is_null(value) else shown(table_cell(value)) for value in values]
+        known = [value for value in values if not _is_null(value)]
+        is_numeric = bool(known) and all(isinstance(value, int) and not isinstance(value, bool) for value in known)
+        width = max(display_width(text) for text in (column.heading, *cells))
+        return cls(column, cells, width, is_numeric, bool(known) or not values)
+
+    def lines_of(self, text: str) -> list[str]:
+        """The text of a cell or the heading in as many lines as it needs."""
+        return filled(text, self.width) if self.column.is_sentence else [text]
+
+    def padded(self, text: str) -> str:
+        blanks = " " * (self.width - display_width(text))
+        return blanks + text if self.is_numeric else text + blanks
+
+
+def table_lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int | None = None
+) -> tuple[list[str], list[str]]:
+    """A heading and rows as lines, and the headings that are left out. Numbers, times and names are never cut. If the
+    rows are wider than `width`, columns without values are dropped first, then sentences wrap and minor columns are
+    left out, the last one first. If that is not enough, each row is a block with a line for each column."""
+    texts = [_Texts.of(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
+    if width is None or _total(texts) <= width:
+        return _aligned(texts), []
+    texts = [each for each in texts if each.says_something] or texts
+    left_out = list[_Texts]()
+    for last in [None, *(each for each in reversed(texts) if each.column.is_minor)]:
+        left_out += [] if last is None else [last]
+        if fitting := _fitting([each for each in texts if each not in left_out], width):
+            return _aligned(fitting), [each.column.heading for each in texts if each in left_out]
+    return _blocks(texts), []
+
+
+def _total(texts: Sequence[_Texts]) -> int:
+    """The widths and the gaps between them."""
+    return sum(each.width + len(_GAP) for each in texts) - len(_GAP)
+
+
+def _fitting(texts: list[_Texts], width: int) -> list[_Texts]:
+    """The columns with the widest sentences made narrower; empty if rows do not fit, or would be too high."""
+    for index in sorted(range(len(texts)), key=lambda index: -texts[index].width):
+        if texts[index].column.is_sentence:
+            less = max(_NARROWEST_TEXT, texts[index].width - max(_total(texts) - width, 0))
+            texts[index] = replace(texts[index], width=min(texts[index].width, less))
+    highest = max((len(each.lines_of(cell)) for each in texts for cell in each.cells), default=0)
+    return texts if _total(texts) <= width and highest <= _HIGHEST_ROW else []
+
+
+def _aligned(texts: Sequence[_Texts]) -> list[str]:
+    rows = zip(*([each.column.heading, *each.cells] for each in texts), strict=True)
+    lines = []
+    for row in rows:
+        cells = (each.lines_of(cell) for each, cell in zip(texts, row, strict=True))
+        for parts in zip_longest(*cells, fillvalue=""):
+            padded = (each.padded(part) for each, part in zip(texts, parts, strict=True))
+            lines.append(_GAP.join(padded).rstrip(" "))
+    return lines
+
+
+def _blocks(texts: Sequence[_Texts]) -> list[str]:
+    """A block of lines for each row, with a blank line between two; without rows only the headings."""
+    room = max(display_width(each.column.heading) for each in texts) + len(_GAP)
+    if not texts[0].cells:
+        return [each.column.heading for each in texts]
+    blocks = [
+        [each.column.heading.ljust(room) + each.cells[number] for each in texts]
+        for number in range(len(texts[0].cells))
+    ]
+    return [line for block in blocks for line in ("", *block)][1:]
+
+
+def filled(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, at least one; a longer word has a line of its own. A time stays
+    whole."""
+    whole = _TIME.sub(lambda time: time[0].replace(" ", "\xa0"), text)
+    lines = textwrap.wrap(whole, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines] or [""]
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d\S*(?: UTC)?")
+
+
+def display_width(text: str) -> int:
+    """Columns that a text takes on a terminal: East Asian wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> int:
+    # Hangul vowels and final consonants join the consonant before them.
+    if unicodedata.category(char) in ("Mn", "Me") or "\u1160" <= char <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or value in ([], ())
+
+
+def table_cell(value: Any) -> str:
     """The text of a table's cell: `-` for null as in Kafka's tools, a list's values separated by commas, objects as
     JSON."""
-    if value is None:
-        return NULL
+    if _is_null(value):
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return value
     if isinstance(value, datetime):
         return format_time_for_people(value)
     if isinstance(value, list | tuple):
-        items = [str(table_cell(inner)) for inner in value]
-        return Pieces([*(f"{item}," for item in items[:-1]), items[-1]]) if items else NULL
+        return ",".join(map(table_cell, value))
     if isinstance(value, Mapping):
         return json.dumps(plain_value(value), ensure_ascii=False)
     return str(plain_value(value))
@@ -272,10 +372,8 @@ def terminal_width(out: TextIO) -> int:
 
 
 def show(line: str, out: TextIO | None = None) -> None:
-    """Prints a line for people on stdout, or on `out`. Marks of Style stay, other control characters are spelled
-    out."""
-    shown = "".join(part if OWN_MARKS.fullmatch(part) else printable(part) for part in OWN_MARKS.split(line))
-    (out or sys.stdout).write(shown + "\n")
+    """Prints a line for people on stdout, or on `out`. Control characters are spelled out."""
+    (out or sys.stdout).write(printable(line) + "\n")
 
 
 def say(text: str) -> None:
@@ -294,7 +392,7 @@ def wrapped(text: str, width: int | None) -> list[str]:
         return [text]
     sentence = text.lstrip(" ")
     begins = " " * (len(text) - len(sentence))
-    first, *others = filled(words(sentence), width - len(begins + _GOES_ON))
+    first, *others = filled(sentence, width - len(begins + _GOES_ON))
     return [begins + first, *(begins + _GOES_ON + line for line in others)]
 
 
@@ -405,32 +503,6 @@ def _write_local(output: Path, content: bytes) -> None:
         with file:
             file.write(content)
         part.replace(output)
-
-
-@contextmanager
-def new_file(output: Path) -> Iterator[TextIO]:
-    """A file of UTF-8 text, which gets its name at the end of the block: half of it, which a killed process leaves,
-    would be taken for all of it. Raises FileExistsError if that name is taken by then, OSError."""
-    part = _part_of(output)
-    file = part.open("x", encoding="utf-8", newline="")
-    with _removed_if_broken(part):
-        with file:
-            yield file
-        _name_if_free(part, output)
-
-
-def _name_if_free(part: Path, output: Path) -> None:
-    """Names the file so, unless there is one of that name: a link is refused then, a renamed file would replace it."""
-    try:
-        os.link(part, output)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(output):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(output)) from None
-        part.rename(output)
-    else:
-        part.unlink()
 
 
 def _part_of(output: Path) -> Path:

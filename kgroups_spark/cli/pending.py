@@ -7,7 +7,7 @@ the cleaner. AGE counts up to the end of the log that the last audit read. A tra
 the brokers' transaction.max.timeout.ms hangs if the transaction coordinator does not list the partition or does not
 know the producer. This is Kafka's own rule (kafka-transactions find-hanging), applied to __transaction_state as the
 last audit read it; without that log only the age counts. Two-phase transactions never hang. stderr shows Kafka's
-commands that end hanging transactions.
+commands that end hanging transactions (brokers from 3.0 on).
 
 examples:
   kgroups pending --lake ./lake
@@ -60,7 +60,7 @@ OPTIONS = (
 )
 # `age` is age_ms for the screen.
 SCREEN = screen(
-    "group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since* age is_hanging=HANGING producer_id "
+    "group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since* age is_hanging=HANGING producer_id* "
     "producer_epoch=EPOCH* transactional_id* transaction_start_offset=START-OFFSET* offsets_partition*"
 )
 _COLUMNS = """

@@ -16,12 +16,15 @@ examples:
 from __future__ import annotations
 
 import argparse
+import io
 import itertools
 import math
+import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -194,6 +197,29 @@ def _is_text(where: str) -> Iterator[None]:
         ) from error
 
 
+class _Screen(io.StringIO):
+    """Holds what is printed, and is as wide as the terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+
+@contextmanager
+def _paged() -> Iterator[None]:
+    """Shows what the block prints, in $PAGER or less if it is longer than the terminal."""
+    import pydoc  # 40 ms that only a prompt needs
+
+    with redirect_stdout(_Screen()) as screen:
+        yield
+    text = screen.getvalue()
+    os.environ.setdefault("LESS", "-R")  # colours
+    is_long = text.count("\n") >= shutil.get_terminal_size().lines
+    (pydoc.pager if is_long else sys.stdout.write)(text)
+
+
 class Session:
     """Statements run one after the other over one lake."""
 
@@ -271,7 +297,8 @@ class Session:
         table = table.rename_columns(_distinct(table.schema.names))
         shown = table.slice(0, self.most_rows)
         rows = [{name: _printable(value) for name, value in row.items()} for row in python_rows(shown)]
-        write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
+        with _paged() if self.most_rows else nullcontext():
+            write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
         sys.stdout.flush()
         more = "" if len(shown) == len(table) else f", the first {len(shown)} shown: kgroups sql QUERY prints all"
         say(f"{counted(len(table), 'row')}{more} ({_known_as_of(self.reader)})")

@@ -70,36 +70,12 @@ PASSED_OVER = (
 )
 
 _IN_JAAS = 'set username and password in sasl.jaas.config: ...LoginModule required username="..." password="...";'
-_TRUSTSTORE = "Kafka's Java clients use ssl.truststore.location and ssl.truststore.type=PEM"
-_KEYSTORE = "Kafka's Java clients use ssl.keystore.location and ssl.keystore.type=PEM for certificates and key together"
-# Name and what to do instead: of librdkafka, of options that belong into sasl.jaas.config, of another kind of client.
-_JAVA = "it is a Java class, which cannot run here: leave it out"
-_ASSERTIONS = "tokens for signed assertions are not supported: use clientId and clientSecret"
+# Name and what to do instead.
 REFUSED = {
-    "bootstrap.controllers": "we ask brokers, not controllers: leave it out",
-    "client_id": "use client.id",
     "config.providers": "fill the values in first, for example --command-config <(envsubst < client.properties)",
-    "enable.ssl.certificate.verification": "certificates are always checked: set ssl.truststore.location",
-    "metadata.broker.list": "use --bootstrap-server or kafka.bootstrap.servers",
     "password": f"{_IN_JAAS}; is a backslash missing at the end of the previous line?",
-    "sasl.login.class": _JAVA,
-    "sasl.mechanisms": "use sasl.mechanism",
-    "sasl.oauthbearer.assertion.claim.iss": _ASSERTIONS,
-    "sasl.oauthbearer.assertion.file": _ASSERTIONS,
-    "sasl.oauthbearer.client.id": "use sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.secret": "use sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.config": "Kafka's Java clients use options of sasl.jaas.config",
-    "sasl.oauthbearer.header.urlencode": "it is not supported: leave it out",
-    "sasl.oauthbearer.method": "Kafka's Java clients use sasl.oauthbearer.token.endpoint.url",
     "sasl.password": _IN_JAAS,
     "sasl.username": _IN_JAAS,
-    "ssl.ca.location": _TRUSTSTORE,
-    "ssl.ca.pem": "Kafka's Java clients use ssl.truststore.certificates",
-    "ssl.certificate.location": _KEYSTORE,
-    "ssl.certificate.pem": "Kafka's Java clients use ssl.keystore.certificate.chain",
-    "ssl.engine.factory.class": _JAVA,
-    "ssl.key.location": _KEYSTORE,
-    "ssl.key.pem": "Kafka's Java clients use ssl.keystore.key",
     "username": f"{_IN_JAAS}; is a backslash missing at the end of the previous line?",
 }
 

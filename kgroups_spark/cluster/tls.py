@@ -18,7 +18,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
-from kgroups_spark.cluster.property import BadClientProperty, Secrets, listed, one_of, read_bytes, shown
+from kgroups_spark.cluster.property import BadClientProperty, Secrets, listed, read_bytes, shown
 
 # Blocks of PEM texts, as Kafka accepts them: in files with other text around, or on one line of a properties file.
 #
@@ -73,7 +73,6 @@ def pem_of_pkcs12(content: bytes, password: str | None) -> str:
 # JKS, so it is refused, with the command that converts it.
 
 
-KINDS = ("JKS", "PKCS12", "PEM")
 # The first bytes of a store: the magic number of Java's own kinds, or PKCS#12's version 3 after the total length.
 MAGIC = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 PKCS12_VERSION = b"\x02\x01\x03"
@@ -118,59 +117,27 @@ def own_certificate(properties: Mapping[str, str]) -> str | None:
 
 
 def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str | None) -> tuple[str, str] | None:
-    """The source of a PEM text and the text itself: `text`, or a file's; None: none was given. Refuses JKS."""
+    """The source of a PEM text and the text itself: `text`, or a file's, whose content (not ssl.*.type) shows its kind;
+    None: none was given. Refuses JKS."""
     location = properties.get(f"ssl.{store}.location")
-    kind_name = f"ssl.{store}.type"
-    kind = one_of(kind_name, properties.get(kind_name, "JKS").upper(), KINDS)
-    has_password = bool(properties.get(f"ssl.{store}.password"))
-    if location is not None and text is not None:
-        raise BadClientProperty(f"ssl.{store}.location and {name_of_text} are both given: give one of them")
-    if location is None and text is None:
-        if has_password:
-            raise BadClientProperty(f"ssl.{store}.password is given, but no ssl.{store}.location")
-        return None
+    if location is None:
+        return None if text is None else (name_of_text, text)
     if text is not None:
-        if kind != "PEM":
-            raise BadClientProperty(f"{name_of_text} is PEM: set {kind_name}=PEM")
-        source = name_of_text
-    else:
-        assert location is not None
-        source = f"ssl.{store}.location {location}"
-        content = read_bytes(location, f"ssl.{store}.location")
-        found = _readable_kind(store, location, content, kind if kind_name in properties else None)
-        if found == "PKCS12":
-            return source, _text_of_pkcs12(store, source, content, properties)
-        text = content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
-    if has_password:
-        raise BadClientProperty(
-            f"ssl.{store}.password is for JKS and PKCS12; a PEM {store} has no password: leave it out"
-            + (" (ssl.key.password is that of the key)" if store == "keystore" else "")
-        )
-    return source, text
-
-
-def _readable_kind(store: str, path: str, content: bytes, kind: str | None) -> str:
-    """PEM or PKCS12. `kind`: the value of ssl.<store>.type; None: not set, which means JKS in Java. Java's JKS also
-    reads PKCS#12 (keystore.type.compat), and a PEM file is accepted if the type is not set. Raises BadClientProperty
-    for any other kind."""
-    found = _kind_of(content)
-    if found in ("JKS", "JCEKS"):
-        raise BadClientProperty(
-            f"ssl.{store}.location {path} is a {found} store, which only Java reads. " + _convert(store, path)
-        )
-    if found is None:
-        raise BadClientProperty(f"ssl.{store}.location {path} is neither PEM, with -----BEGIN ...-----, nor PKCS12")
-    if kind is not None and (found == "PEM") != (kind == "PEM"):
-        raise BadClientProperty(f"ssl.{store}.location {path} is {found}, not {kind}: set ssl.{store}.type={found}")
-    return found
+        raise BadClientProperty(f"ssl.{store}.location and {name_of_text} are both given: give one of them")
+    source = f"ssl.{store}.location {location}"
+    content = read_bytes(location, f"ssl.{store}.location")
+    kind = _kind_of(content)
+    if kind == "PKCS12":
+        return source, _text_of_pkcs12(store, source, content, properties)
+    if kind == "PEM":
+        return source, content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
+    if kind is None:
+        raise BadClientProperty(f"{source} is neither PEM, with -----BEGIN ...-----, nor PKCS12")
+    raise BadClientProperty(f"{source} is a {kind} store, which only Java reads. {_convert(store, location)}")
 
 
 def _text_of_pkcs12(store: str, source: str, content: bytes, properties: Mapping[str, str]) -> str:
-    password, key_password = properties.get(f"ssl.{store}.password"), properties.get("ssl.key.password")
-    if store == "keystore" and key_password not in (None, password):
-        raise BadClientProperty(
-            "ssl.key.password is not ssl.keystore.password, and a PKCS12 keystore has one password: leave it out"
-        )
+    password = properties.get(f"ssl.{store}.password")
     try:
         return pem_of_pkcs12(content, password)
     except ValueError as error:
@@ -190,7 +157,7 @@ def _convert(store: str, path: str) -> str:
     p12 = f"{path.rpartition('.')[0] or path}.p12"
     return (
         f"Convert it: keytool -importkeystore -srckeystore {shlex.quote(path)} -destkeystore {shlex.quote(p12)} "
-        f"-deststoretype PKCS12 and set ssl.{store}.type=PKCS12 and ssl.{store}.location={p12}"
+        f"-deststoretype PKCS12 and set ssl.{store}.location={p12}"
     )
 
 

@@ -97,8 +97,15 @@ class Groups:
 
     def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
         """Creates a simple group at an offset value, if the group does not exist."""
-        if group_id not in self.groups:
-            self._create_simple_group(group_id, log_offset, log_timestamp)
+        if group_id in self.groups:
+            return
+        group, place = ClassicGroup(self.release, group_id), RecordPlace(log_offset, log_timestamp)
+        group.state_since = log_timestamp
+        if self.events is not None:
+            self.events.created(place, group)
+        self.groups[group_id] = group
+        if self.recording:
+            self._record(before(None, None), group, None, place)
 
     def remove_simple_groups(self, group_ids: Iterable[str], place: RecordPlace, *, by_marker: bool = False) -> None:
         """Scala: removes those of the groups that have neither metadata nor offsets."""
@@ -188,15 +195,6 @@ class Groups:
         self.groups[group_id] = group
         if self.release.damaged_subscription_fails and self.release.replaces_group_before_parsing:
             check_subscriptions(value)
-
-    def _create_simple_group(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:
-        group, place = ClassicGroup(self.release, group_id), RecordPlace(log_offset, log_timestamp)
-        group.state_since = log_timestamp
-        if self.events is not None:
-            self.events.created(place, group)
-        self.groups[group_id] = group
-        if self.recording:
-            self._record(before(None, None), group, None, place)
 
     def _record(self, start: Before, group: Group | None, member_id: str | None, place: RecordPlace) -> bool:
         """Adds versions of the group and members that differ from `start`; returns whether any do."""

@@ -41,8 +41,8 @@ from kgroups_spark.lake.last_finished import (
 )
 from kgroups_spark.lake.ledger import WAS_COMPLETE, AuditRow, Ledger, last_finished
 from kgroups_spark.lake.store import AlreadyWritten, TableFile
+from kgroups_spark.package_data import __version__
 from kgroups_spark.tables.schemas import TABLES, WORK_FOLDER, arrow_schema
-from kgroups_spark.version import __version__
 from kgroups_spark.words import format_time
 
 # Fencing stops an audit that still runs then.

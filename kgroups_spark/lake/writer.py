@@ -18,7 +18,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.failures import reason_of
 from kgroups_spark.lake.lake import Fence, Lake, named_if_lost, until_nobody_interferes
 from kgroups_spark.lake.last_finished import APP_ID
-from kgroups_spark.lake.parts import Part, PartWriter
+from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
 from kgroups_spark.sources.files import file_system
 from kgroups_spark.spark.tasks import line_batch, numbers, numbers_in
@@ -92,10 +92,6 @@ class LakeWriter:
     def fence(self) -> Fence:
         """The fence for changes to rows of other audits."""
         return Fence(self.lake, self.audit_id, self.check_claim)
-
-    def part_writer(self, table: str) -> PartWriter:
-        """The settings with which tasks write the table's parts."""
-        return PartWriter(table, self.lake.uri, self.audit_id)
 
     def append_parts(self, table: str, parts: Sequence[Part]) -> None:
         """Appends the rows of parts that tasks have written; no commit without parts."""

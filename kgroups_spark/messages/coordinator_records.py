@@ -512,12 +512,11 @@ def value_from_json(text: str) -> dict[str, Any]:
     return value
 
 
-def layout_from_json(record_type: int, text: str) -> str:
-    """The early-access layout of the value from which value_json() made the text; "" for any other.
+def layout_of(record_type: int, value: dict[str, Any]) -> str:
+    """The early-access layout of a value from `value_from_json`; "" for any other.
 
     Fields that such a layout lacks come after its own, with fixed values.
     """
-    value = orjson.loads(text) if record_type in EARLY_ACCESS else {}
     for layout, names, missing in EARLY_ACCESS.get(record_type, ()):
         if [*value] == [*names, *missing] and all(value[name] == absent for name, absent in missing.items()):
             return layout
@@ -568,19 +567,18 @@ EARLY_ACCESS = early_access(CONSUMER_OFFSETS)
 # Keys and values are JSON with Kafka's own field names. Protocol blobs in values of groups are parsed.
 
 
-DECODED = pa.struct(
-    [
-        pa.field("record_type", pa.int16()),
-        pa.field("record_name", pa.string()),
-        pa.field("group_id", pa.string()),
-        pa.field("transactional_id", pa.string()),
-        pa.field("record_key", pa.string()),
-        pa.field("value_version", pa.int16()),
-        pa.field("record_value", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-    ]
-)
+_DECODED: dict[str, tuple[pa.DataType, str]] = {
+    "record_type": (pa.int16(), "Kafka's number; null: not a coordinator's record"),
+    "record_name": (pa.string(), "GroupMetadata, ShareSnapshot, TransactionLog ..."),
+    "group_id": (pa.string(), "null: the record is about no group"),
+    "transactional_id": (pa.string(), "null: not of __transaction_state"),
+    "record_key": (pa.string(), "JSON with Kafka's field names"),
+    "value_version": (pa.int16(), "null: tombstone"),
+    "record_value": (pa.string(), "JSON with Kafka's field names; null: tombstone"),
+    "reason": (pa.string(), "why it cannot be decoded; null: it can"),
+    "detail": (pa.string(), "one sentence about that"),
+}
+DECODED = pa.struct([pa.field(name, kind, metadata={"comment": text}) for name, (kind, text) in _DECODED.items()])
 Decoded = tuple[Any, ...]
 _NOTHING: Decoded = (None,) * DECODED.num_fields
 OTHER_TOPIC = "other_topic"

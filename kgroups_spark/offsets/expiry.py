@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
-from kgroups_spark.tables.rows import as_table, by_name, constant, flags, is_given, no_rows, with_columns
+from kgroups_spark.tables.rows import by_name, constant, flags, is_given, with_columns
 from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
 from kgroups_spark.words import LAST_MS
 
@@ -490,8 +490,6 @@ DECIDED_BY = {
 }
 DECISIONS = ("offset_expiry", "group_expiry")
 
-Output = tuple[str, "pa.RecordBatch | pa.Table"]
-
 
 def columns_needed(name: str) -> pa.Schema:
     """The columns of a table of DECIDED_BY."""
@@ -523,32 +521,8 @@ class CleanUp:
         yield "offset_expiry", offsets
         yield "group_expiry", group_expiry(offsets, groups, pending, **given, held_groups=tables[HELD_GROUPS])
 
-    def after(self, current: Iterable[Output]) -> Iterator[Output]:
-        """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
-        them."""
-        needed = list[tuple[str, pa.Table]]()
-        for name, rows in current:
-            if name in DECIDED_BY:
-                needed.append((name, _needed(name, rows)))
-            if name != HELD_GROUPS:
-                yield name, rows
-        yield from self.decided(deciding_tables(needed))
-
-
-def deciding_tables(current: Iterable[Output]) -> dict[str, pa.Table]:
-    """The tables of DECIDED_BY from the current tables of some shards, including HELD_GROUPS."""
-    lots = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
-    for name, rows in current:
-        if name in lots:
-            lots[name].append(_needed(name, rows))
-    return {name: pa.concat_tables(tables) for name, tables in lots.items()}
-
 
 def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
     """Rows of offset_expiry as rows of previous_offset_expiry of the audit `audit_id`."""
     ours = with_columns(decisions, audit_id=constant(audit_id, decisions.num_rows, pa.int64()))
     return ours.append_column("decided_by", decisions["audit_id"])
-
-
-def _needed(name: str, rows: pa.RecordBatch | pa.Table) -> pa.Table:
-    return as_table(rows).select(DECIDED_BY[name]).cast(columns_needed(name))

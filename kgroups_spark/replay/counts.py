@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
-from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, java_hash, value_from_json
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, java_hash
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.offsets.columns import GroupKey, milliseconds
 from kgroups_spark.records.columns import RecordColumns
@@ -247,51 +246,11 @@ def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:
     return [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
 
 
-def partition_count(fitting: Iterable[Iterable[int]]) -> int | None:
-    """The only number in all of these; None: there is none, or more than one."""
-    common = _common(fitting)
-    return next(iter(common)) if len(common) == 1 else None
-
-
-def is_ambiguous(fitting: Iterable[Iterable[int]]) -> bool:
-    """Whether more than one number is in all of these, so that more groups may decide."""
-    return len(_common(fitting)) > 1
-
-
-def fits_none(fitting: Sequence[Iterable[int]]) -> bool:
-    """Whether no number is in all of these: a group or a partition is in the wrong place."""
-    return bool(fitting) and not _common(fitting)
-
-
-def _common(fitting: Iterable[Iterable[int]]) -> set[int]:
+def counts_in_all(fitting: Iterable[Iterable[int]]) -> set[int]:
+    """The numbers that are in all of these: one is the number, several may be decided by more groups, and if there is
+    none, a group or a partition is in the wrong place."""
     sets = list(map(set, fitting))
     return set.intersection(*sets) if sets else set()
-
-
-# Names in the whole history: names of topic ids, and the possible numbers of partitions of the offsets topic.
-
-
-# The columns in which names are looked for.
-NAMING = {
-    "offset_commits": ("group_id", "topic", "topic_id", "log_timestamp"),
-    "group_records": ("group_id", "record_type", "value", "log_timestamp"),
-}
-
-
-@dataclass(frozen=True)
-class HistoryNames:
-    """`topics`: (topic id, topic, earliest log time in epoch ms or None, source). `partition_counts`: for each offsets
-    partition the numbers of partitions under which all groups seen there hash to it."""
-
-    topics: tuple[Sighting, ...]
-    partition_counts: tuple[tuple[int, ...], ...]
-
-    def with_topics(self, topics: Iterable[Sighting]) -> HistoryNames:
-        """These names, and the sightings of earlier audits."""
-        names = TopicNames()
-        names.merge(self.topics)
-        names.merge(topics)
-        return replace(self, topics=tuple(names.rows()))
 
 
 def sightings(topics: Iterable[Mapping[str, Any]]) -> list[Sighting]:
@@ -301,39 +260,3 @@ def sightings(topics: Iterable[Mapping[str, Any]]) -> list[Sighting]:
 
 def _ms(seen: datetime | None) -> int | None:
     return None if seen is None else to_epoch_ms(seen)
-
-
-@dataclass
-class NamesOfShard:
-    """Collects the names in records of an offsets partition."""
-
-    offsets_partition: int
-    topics: TopicNames = field(default_factory=TopicNames)
-    groups: set[str] = field(default_factory=set)
-
-    def see(self, table: str, rows: pa.Table) -> None:
-        """Adds the names in rows of offset_commits or group_records; ignores other tables."""
-        if table not in NAMING:
-            return
-        self.groups.update(rows["group_id"].cast(pa.string()).unique().to_pylist())
-        if table == "offset_commits":
-            self.topics.add_commits(rows)
-            return
-        naming = rows.filter(pc.field("record_type").isin([*TOPIC_FIELDS]) & pc.field("value").is_valid())
-        of_records = (naming["record_type"], naming["value"], milliseconds(naming["log_timestamp"]))
-        for record_type, text, seen in zip(*(column.to_pylist() for column in of_records), strict=True):
-            self.topics.add_value(record_type, value_from_json(text), -1 if seen is None else seen)
-
-    def rest(self) -> dict[str, Any]:
-        """All collected names, as a JSON value."""
-        counts = [fitting_partition_counts(self.groups, self.offsets_partition)] if self.groups else []
-        return {"topics": self.topics.rows(), "partition_counts": counts}
-
-
-def names_of_shards(reported: Iterable[dict[str, Any]]) -> HistoryNames:
-    """The names of all shards, from the results of NamesOfShard."""
-    topics, counts = TopicNames(), list[tuple[int, ...]]()
-    for each in reported:
-        topics.merge(tuple(sighting) for sighting in each["topics"])
-        counts += map(tuple, each["partition_counts"])
-    return HistoryNames(tuple(topics.rows()), tuple(counts))

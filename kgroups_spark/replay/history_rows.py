@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.parts import ROWS_PER_GROUP
 from kgroups_spark.messages.coordinator_records import (
-    EARLY_ACCESS,
     CoordinatorRecord,
     Undecodable,
-    layout_from_json,
 )
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
@@ -32,13 +30,11 @@ from kgroups_spark.offsets.columns import (
     NEITHER,
     JoinedLog,
     Markers,
-    milliseconds,
     next_marker,
 )
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
-from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_batch, timestamps, with_columns
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
@@ -342,20 +338,6 @@ class HistoryRows:
         ]
         return self._batch("quarantine", None, rows, resolved_by=None)
 
-    def load_failures(self, misread: list[tuple[int, CoordinatorRecord]], release: Release) -> pa.RecordBatch:
-        """Rows of quarantine for records in group_records that a coordinator of the release cannot read, because it has
-        another layout for the same version (T58)."""
-        rows = [
-            (
-                *self._place(row),
-                *(getattr(record, name) for name in MISREAD_COLUMNS[2:6]),
-                self._producer_id(row),
-                misread_detail(record.record_name, record.layout, release),
-            )
-            for row, record in misread
-        ]
-        return self._batch("quarantine", ("offsets_partition", *MISREAD_COLUMNS), rows, **LOAD_WOULD_FAIL)
-
     def _place(self, row: int) -> tuple[int, int, int | None]:
         timestamp = int(self.records.timestamp[row])
         return *self.log.place_at(int(self.records.offset[row])), None if timestamp < 0 else timestamp
@@ -379,17 +361,6 @@ def load_fails(what: Undecodable, release: Release) -> bool:
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True
     return release.fails_to_read(what.record_type, what.value_version)
-
-
-def misread_detail(record_name: str, layout: str, release: Release) -> str:
-    """The reason for which the release's load fails at a value in that early-access layout."""
-    return f"{record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
-
-
-def is_misread(record: CoordinatorRecord, release: Release) -> bool:
-    """Whether a coordinator of the release knows the record's type but not the layout of its value."""
-    is_known = record.record_type in release.record_types and not record.is_tombstone
-    return is_known and not release.reads_layout(record.layout)
 
 
 def corrupt_batch_rows(
@@ -478,23 +449,3 @@ def coordinator_fails(quarantine: pa.Table, release: Release) -> pa.ChunkedArray
         return pa.chunked_array([pa.repeat(True, len(types))])
     known = pa.array(sorted(release.record_types | release.unreplayable_types), types.type)
     return pc.or_(pc.is_in(types, known), pc.is_null(types))
-
-
-def misread(group_records: pa.Table, release: Release, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The values in early-access layouts that the release does not read (T58): these columns, with times in epoch ms,
-    and the reason as `detail`."""
-    early = [number for number in EARLY_ACCESS if number in release.record_types]
-    values = group_records.filter(pc.field("record_type").isin(early) & pc.field("value").is_valid())
-    found = []
-    asked = [*dict.fromkeys([*columns, "record_type", "record_name", "value"])]
-    values = values.select(asked)
-    if "log_timestamp" in asked:
-        at = asked.index("log_timestamp")
-        values = values.set_column(at, "log_timestamp", milliseconds(values.column(at)))
-    for row in values.to_pylist():
-        layout = layout_from_json(row["record_type"], row["value"])
-        if not release.reads_layout(layout):
-            found.append(
-                {name: row[name] for name in columns} | {"detail": misread_detail(row["record_name"], layout, release)}
-            )
-    return found

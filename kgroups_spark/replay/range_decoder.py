@@ -33,7 +33,6 @@ from kgroups_spark.replay.history_rows import (
     HistoryRows,
     corrupt_batch_rows,
     ends,
-    is_misread,
     read_markers,
     record_columns,
 )
@@ -154,7 +153,6 @@ class RangeDecoder:
         decoded = [(row, what) for row, what in others if isinstance(what, CoordinatorRecord)]
         undecodable = [(row, what) for row, what in others if isinstance(what, Undecodable)]
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
-        misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
         chunk = DecodedChunk(records, number, commits, self._commits.keys, decoded)
         self._traffic.add_chunk(chunk)
         if self._is_new:
@@ -167,11 +165,8 @@ class RangeDecoder:
             for row, record in decoded:
                 self.progresses[number[row]].record_counts[record.record_type, record.value_version] += 1
                 self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
-            for row, reason in (
-                *((row, what.reason) for row, what in bad),
-                *((row, "load_would_fail") for row, _ in misread),
-            ):
-                self.progresses[number[row]].quarantined[reason] += 1
+            for row, what in bad:
+                self.progresses[number[row]].quarantined[what.reason] += 1
         for table in self._batches.add(records, commits, self._commits.keys, ends(markers, log)):
             self._topics.add_commits(table)
             yield "offset_commits", table
@@ -183,8 +178,6 @@ class RangeDecoder:
         last = np.cumsum([len(each.records) for each in chunks])
         for at, some in groupby(bad, key=lambda each: int(np.searchsorted(last, each[0], side="right"))):
             yield "quarantine", rows.quarantine(list(some), chunks[at].path, self._release)
-        if misread and self._is_new:
-            yield "quarantine", rows.load_failures(misread, self._release)
         if self._commits.keys.size_bytes > KEYS_BYTES:
             self._commits.keys = OffsetKeys()
 

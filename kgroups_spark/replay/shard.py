@@ -23,7 +23,7 @@ from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, Topics, expiry_rules, release
 from kgroups_spark.coordinator.versions import MemberVersions, Version
 from kgroups_spark.offsets.columns import JoinedLog, SlotRange
-from kgroups_spark.offsets.expiry import HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.replay import (
     ALL_SLOTS,
     OffsetHistory,
@@ -37,12 +37,11 @@ from kgroups_spark.replay.groups import GroupReplay, HeldByColumns, PlacedRecord
 from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches, move_event_rows
 from kgroups_spark.replay.state import LogState, ShardGroups
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import by_name, numbers, table_batch, with_columns
+from kgroups_spark.tables.rows import as_table, by_name, no_rows, numbers, table_batch, with_columns
 
 # Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
 ROWS_AT_ONCE = 16384
-HELD_GROUPS_COLUMNS = columns_needed(HELD_GROUPS).names
 
 # By offsets partition: the log offset at which each audit ended and its retention in ms, ascending.
 AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
@@ -98,6 +97,7 @@ class ShardReplay:
 
     Three attributes are set once all changes have been taken: state, failures (group records at which a load fails) and
     unreadable (commits of versions that the release does not read, OFFSET_RECORDS). Log offsets are the log's own.
+    `deciding` has the tables of DECIDED_BY once all current tables have been taken.
     """
 
     night: Night
@@ -106,6 +106,7 @@ class ShardReplay:
     ranges: Sequence[SlotRange] = ALL_SLOTS
     failures: list[Failure] = field(default_factory=list, init=False)
     unreadable: pa.Table = field(default=None, init=False)
+    deciding: dict[str, pa.Table] = field(default_factory=dict, init=False)
     _offsets: ReplayedOffsets | None = field(default=None, init=False)
     _shards: list[Groups] = field(default_factory=list, init=False)
 
@@ -205,18 +206,18 @@ class ShardReplay:
     def current(self) -> Iterator[Output]:
         """(table, rows) of the current tables, once all changes have been taken; then the decisions on expiry, if the
         night has a clean-up."""
-        clean_up = self.night.clean_up
-        if clean_up is None:
-            return self._tables()
-        return clean_up.after(self.deciding())
-
-    def deciding(self) -> Iterator[Output]:
-        """(table, rows) of the current tables, once all changes have been taken, with the other table of DECIDED_BY."""
+        needed = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
+        for name, rows in self._tables():
+            if name in needed:
+                needed[name].append(as_table(rows).select(DECIDED_BY[name]).cast(columns_needed(name)))
+            yield name, rows
         # The groups that have noted producers.
-        noted = self._replayed.state.noted
-        partitions = self.log.partitions[numbers(noted["number"])]
-        yield HELD_GROUPS, pa.table([pa.array(partitions, pa.int32()), noted["group_id"]], HELD_GROUPS_COLUMNS)
-        yield from self._tables()
+        noted, schema = self._replayed.state.noted, columns_needed(HELD_GROUPS)
+        partitions = pa.array(self.log.partitions[numbers(noted["number"])], pa.int32())
+        needed[HELD_GROUPS].append(pa.table([partitions, noted["group_id"]], schema))
+        self.deciding = {name: pa.concat_tables(tables) for name, tables in needed.items()}
+        if self.night.clean_up is not None:
+            yield from self.night.clean_up.decided(self.deciding)
 
     def _tables(self) -> Iterator[Output]:
         offsets, night, shards = self._replayed, self.night, self._shards

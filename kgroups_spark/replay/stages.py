@@ -26,7 +26,7 @@ from kgroups_spark.replay.range_decoder import decoded_again, readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.replay.shard import Night, Output, ReadBy, ShardReplay
 from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
-from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
+from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, loaded, saved
 from kgroups_spark.replay.stored_history import (
     ALL_SHARDS,
     PartReader,
@@ -222,7 +222,10 @@ class ShardTask:
         elif self.state_of is None:
             entries = no_rows(ENTRIES)
         else:
-            entries = entries_of_night(reader.rows(self.given[CHECKPOINTS], only), self.state_of)
+            rows = reader.rows(self.given[CHECKPOINTS], only)
+            # The same files may hold other audits' rows.
+            is_it = pc.and_(pc.equal(rows["audit_id"], self.state_of), pc.equal(rows["reason"], NIGHT))
+            entries = (rows if pc.all(is_it).as_py() else rows.filter(is_it)).select(ENTRIES.names)
         of = (self.night, loaded(entries, self.night.release, history.log), history)
         if read_again := [number for number in history.log.partitions.tolist() if number in self.read_again]:
             assert self.again is not None

@@ -18,7 +18,6 @@ from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_paylo
 from kgroups_spark.coordinator.versions import Group
 from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, GroupKey, JoinedLog, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
-from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
 
@@ -49,8 +48,7 @@ class LogState:
 
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
-NAMES = ("offsets_partition", *StateRow._fields, *STATE_OFFSET)
-ENTRIES = pa.schema(map(TABLES[CHECKPOINTS].columns.field, NAMES))
+ENTRIES = pa.schema(map(TABLES[CHECKPOINTS].columns.field, ("offsets_partition", *StateRow._fields, *STATE_OFFSET)))
 OFFSET = "offset"
 OFFSET_COLUMNS = ("group_id", *state_entries.OFFSET_FIELDS)
 # Columns in which older entries, and those of corrections, have -1 for none.
@@ -120,13 +118,6 @@ def plain_entries(entries: Sequence[tuple[int, tuple[str, str | None, str | None
     arrays = [pa.array(values, field.type) for values, field in zip(columns, ENTRIES, strict=False)]
     nothing = [pa.nulls(len(entries), ENTRIES.field(name).type) for name in STATE_OFFSET]
     return pa.table([*arrays, *nothing], schema=ENTRIES)
-
-
-def entries_of_night(rows: pa.Table, audit_id: int) -> pa.Table:
-    """The state that an audit left (ENTRIES), from rows of checkpoints; the same files may hold other audits' rows."""
-    is_one = pc.and_(pc.equal(rows.column("audit_id"), audit_id), pc.equal(rows.column("reason"), NIGHT))
-    rows = rows if pc.all(is_one).as_py() else rows.filter(is_one)
-    return rows.select(NAMES)
 
 
 def loaded(entries: pa.Table, release: Release, log: JoinedLog = ALONE) -> LogState:

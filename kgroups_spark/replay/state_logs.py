@@ -8,7 +8,7 @@ Both logs' partitions of one number are a shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -55,7 +55,7 @@ from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, Re
 from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
-from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
+from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.words import JAVA_INT_MAX, java_number
@@ -221,13 +221,6 @@ class StateReplay:
         """Records that these keys were no longer in the log below that offset."""
         for key in sorted(keys):
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
-
-    def start_again(self, log_offset: int) -> None:
-        """Removes all keys, and records that they were no longer in the log below that offset: by one entry, because
-        brokers delete share state between any two audits."""
-        if self.keys():
-            self.report_gone([ALL_KEYS], log_offset)
-            self.drop(ALL_KEYS)
 
     def keep(self, other: StateReplay) -> None:
         """Takes over the facts that another replay of the partition keeps besides its state."""
@@ -415,12 +408,6 @@ class StateShardWork:
     def place(self) -> Place:
         return self.topic, self.partition
 
-    def without_deleted(self, log_start: int) -> StateShardWork:
-        """The work if DeleteRecords moved the log's start there after planning."""
-        ranges = tuple(each.without_deleted(log_start) for each in self.ranges)
-        is_gap = any(each.start_offset < log_start for each in self.ranges if not each.is_reread)
-        return replace(self, ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
-
 
 @dataclass
 class StateShardRead:
@@ -446,8 +433,10 @@ def read_and_replay(
     Raises NotReadable: then none of these rows count. `left_as_it_was` returns the valid ones.
     """
     shard, log = _before(work, state, context, history), COORDINATOR_LOGS[work.topic]
-    if work.starts_again is not None:
-        shard.start_again(work.starts_again)
+    if work.starts_again is not None and shard.keys():
+        # One entry for all keys, because brokers delete share state between any two audits.
+        shard.report_gone([ALL_KEYS], work.starts_again)
+        shard.drop(ALL_KEYS)
     records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
     is_kept = any(each.is_reread for each in work.ranges)
 
@@ -593,10 +582,6 @@ def _read_and_replay(
         yield from read_and_replay(work, state, context, settings, read, records())
     except NotReadable as err:
         yield ShardLost()
-        if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
-            left = work.without_deleted(err.log_start_offset)
-            yield from _read_and_replay(left, state, records, context, settings)
-            return
         if isinstance(err, LeaderLost):
             context.live.lose_patience()
         outputs, read = left_as_it_was(work, state, context, settings, str(err), records())

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, NullType, ShortType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, NullType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import (
     COORDINATOR_LOGS,
+    DECODED,
     GROUP_LOG,
     CoordinatorLog,
     CoordinatorRecordDecoder,
@@ -238,19 +239,7 @@ def _truth(name: str, text: str) -> bool:
 # `decode`: decodes records of the coordinators' logs in any DataFrame, from any source.
 
 
-COLUMNS = StructType(
-    [
-        StructField("record_type", ShortType(), True, {"comment": "Kafka's number; null: not a coordinator's record"}),
-        StructField("record_name", StringType(), True, {"comment": "GroupMetadata, ShareSnapshot, TransactionLog ..."}),
-        StructField("group_id", StringType(), True, {"comment": "null: the record is about no group"}),
-        StructField("transactional_id", StringType(), True, {"comment": "null: not of __transaction_state"}),
-        StructField("record_key", StringType(), True, {"comment": "JSON with Kafka's field names"}),
-        StructField("value_version", ShortType(), True, {"comment": "null: tombstone"}),
-        StructField("record_value", StringType(), True, {"comment": "JSON with Kafka's field names; null: tombstone"}),
-        StructField("reason", StringType(), True, {"comment": "why it cannot be decoded; null: it can"}),
-        StructField("detail", StringType(), True, {"comment": "one sentence about that"}),
-    ]
-)
+COLUMNS = spark_schema(pa.schema(DECODED))
 
 
 def decode(frame: DataFrame, record: str | None = None, *, topic: str | None = None) -> DataFrame:

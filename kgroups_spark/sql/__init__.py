@@ -6,5 +6,4 @@ spark_sql.py       Spark's dialect, translated from DuckDB's
 reader.py          LakeReader, the interface of both engines; conditions on groups and topics; the groups to describe
 by_duckdb.py       a lake in a folder by DuckDB, without Java
 by_spark.py        any lake by Spark
-known_history.py   the moments that history covers
 """

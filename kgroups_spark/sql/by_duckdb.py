@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,11 +33,18 @@ from kgroups_spark.lake.last_finished import (
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.sources.files import deltalake_options
 from kgroups_spark.spark.interruption import run_interruptibly
-from kgroups_spark.sql import known_history
 from kgroups_spark.sql.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.sql.views import DECIDED_BY, NAMES, comments_sql, needed_for, view_sql
+from kgroups_spark.sql.views import (
+    DECIDED_BY,
+    KNOWN_HISTORY,
+    NAMES,
+    comments_sql,
+    known_history_sql,
+    needed_for,
+    view_sql,
+)
 from kgroups_spark.tables.columns import Condition, expression_of
-from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema, lake_version_in, require_known_version
+from kgroups_spark.tables.schemas import TABLES, arrow_schema, lake_version_in, require_known_version
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -179,10 +185,11 @@ class DuckDbLake:
                 continue
             if name in TABLES:
                 self._make_table(name)
-            elif name == known_history.NAME:
-                self.connection.execute(self._known_history())
             else:
                 self.connection.execute(self._view_sql(name))
+            if name == KNOWN_HISTORY:
+                [row] = self.connection.sql(f"FROM {name}").to_arrow_table().to_pylist()
+                self.connection.execute(known_history_sql(row, "duckdb"))
             self._made.add(name)
 
     def comment(self) -> None:
@@ -208,33 +215,6 @@ class DuckDbLake:
             decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
             text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
         return text
-
-    def _known_history(self) -> str:
-        """The view with its row as a constant, because as-of functions read it each time."""
-
-        def row(query: str, **parameters: int) -> dict[str, Any]:
-            [found] = self.query(known_history.inlined(query, parameters)).to_pylist()
-            return dict(found)
-
-        begins = known_history.begins(row, self._bounds_of_times())
-        return known_history.KnownRow.of(self.audit_id, row, self.rows, begins).view_sql("duckdb")
-
-    def _bounds_of_times(self) -> list[datetime] | None:
-        """The oldest and the newest log time of each file of LOG_TABLES that has times, from Delta's log; None: some
-        statistics are missing, or some rows do not count."""
-        if self.replaced:
-            return None
-        bounds: list[datetime] = []
-        for table in filter(None, map(self._tables.get, LOG_TABLES)):
-            files = pa.table(table.get_add_actions(flatten=True)).to_pydict()
-            nothing = [None] * len(files["path"])
-            columns = ("min.log_timestamp", "max.log_timestamp", "null_count.log_timestamp", "num_records")
-            for oldest, newest, without, records in zip(*(files.get(name, nothing) for name in columns), strict=True):
-                if oldest is not None and newest is not None:
-                    bounds += [oldest, newest]
-                elif records != (without or 0):
-                    return None
-        return bounds
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:

@@ -19,9 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.sql import known_history
 from kgroups_spark.sql.reader import NO_QUERY, ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.sql.views import NAMES, needed_for, view_sql, with_what_they_need
+from kgroups_spark.sql.views import KNOWN_HISTORY, NAMES, known_history_sql, needed_for, view_sql, with_what_they_need
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import did_you_mean
@@ -155,19 +154,11 @@ def _make(spark: SparkSession, tables: LakeAsOfAudit, name: str) -> None:
     """Makes a table, view or function, if everything that it needs exists."""
     if name in TABLES:
         tables.read(name).createOrReplaceTempView(name)
-    elif name == known_history.NAME:
-        make(spark, tables, with_what_they_need(known_history.READ))
-        spark.sql(_known_history(spark, tables).view_sql("spark"))
-    else:
-        spark.sql(view_sql(name, "spark", tables.audit_id))
-
-
-def _known_history(spark: SparkSession, tables: LakeAsOfAudit) -> known_history.KnownRow:
-    def row(query: str, **parameters: int) -> dict[str, Any]:
-        return dict(spark.sql(known_history.inlined(query, parameters)).toArrow().to_pylist()[0])
-
-    begins = known_history.begins(row)
-    return known_history.KnownRow.of(tables.audit_id, row, tables.rows, begins)
+        return
+    spark.sql(view_sql(name, "spark", tables.audit_id))
+    if name == KNOWN_HISTORY:
+        [row] = spark.table(name).toArrow().to_pylist()
+        spark.sql(known_history_sql(row, "spark"))
 
 
 class SparkReader(LakeReader):

@@ -12,18 +12,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.transaction_shard import Verdict
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.last_finished import IS_FINISHED, is_of_log, lots_backwards
+from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.tables.columns import Condition, partitions_in_lots
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import (
@@ -359,10 +358,10 @@ def about_waiting(reader: LakeReader, groups: Iterable[str] | None) -> list[str]
     them."""
     chosen = of_groups(groups)
     query = f"""
-        SELECT group_id, wanted_by, held_by, revoking_since, out_by, min(since) AS since,
+        SELECT group_id, wanted_by, held_by, is_asked, revoking_since, out_by, min(since) AS since,
           array_sort(array_agg(coalesce(topic, topic_id) || '-' || partition)) AS partitions
         FROM (SELECT * FROM waiting_partitions WHERE {chosen.sql})
-        GROUP BY group_id, wanted_by, held_by, revoking_since, out_by
+        GROUP BY group_id, wanted_by, held_by, is_asked, revoking_since, out_by
         ORDER BY group_id, since, wanted_by, held_by"""
     return [_waits(row, reader.as_of_ms) for row in reader.sql(query, **chosen.parameters)]
 
@@ -373,7 +372,8 @@ def _waits(row: Row, now_ms: int) -> str:
     if row["held_by"] is None:
         return f"{line}, held by no member: it gets them with its next heartbeat."
     if row["revoking_since"] is None:
-        return f"{line}, held by {row['held_by']}, which has not been asked to release it."
+        has_been = "has been" if row["is_asked"] else "has not been"
+        return f"{line}, held by {row['held_by']}, which {has_been} asked to release it."
     revoking_ms = max(0, now_ms - to_epoch_ms(row["revoking_since"]))
     line += f", held by {row['held_by']}, revoking for {format_duration(revoking_ms)}"
     if row["out_by"] is None:
@@ -388,86 +388,29 @@ def _waits(row: Row, now_ms: int) -> str:
 Producer = tuple[int, int]  # offsets partition, producer id
 
 
-class LogRead(NamedTuple):
-    """For a partition of __consumer_offsets: the next offset to read, and the records and bytes of the last audit that
-    read any; 0: none has."""
-
-    end_offset: int
-    records: int
-    bytes: int
-
-
-def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]:
-    """LogRead of these partitions, from the ledger's newest audits back until each partition has one with records."""
-    found: dict[int, LogRead] = {}
-    names = ("offsets_partition", "end_offset", "records", "bytes")
-    for audits in lots_backwards(partial(reader.table_rows, "audits"), ["partitions"], reader.audit_id):
-        entries = pc.list_flatten(audits["partitions"].combine_chunks())
-        entries = entries.filter(is_of_log(entries))
-        table = pa.table({name: pc.struct_field(entries, name) for name in names})
-        ours = table.filter(pc.field("offsets_partition").isin(list(wanted)))
-        for number, *read in zip(*(column.to_pylist() for column in ours.columns), strict=True):
-            newer = found.setdefault(number, LogRead(*read))
-            if not newer.records:
-                found[number] = LogRead(newer.end_offset, *read[1:])
-        if all(number in found and found[number].records for number in wanted):
-            break
-    return found
-
-
-def log_offsets_behind(transaction: Row, log: LogRead) -> int:
-    """The number of log offsets from the transaction's first record on, which the cleaner cannot reach."""
-    return int(log.end_offset - transaction["transaction_start_offset"])
-
-
-def bytes_behind(transaction: Row, log: LogRead) -> int | None:
-    """Their estimated bytes, by the partition's average record; None: no record of it was read."""
-    return int(log.bytes * log_offsets_behind(transaction, log) / log.records) if log.records else None
-
-
 def with_what_is_held_back(reader: LakeReader, rows: list[Row]) -> list[Row]:
-    """The rows with the log offsets and bytes after the first record of each transaction, and the command that ends
-    hanging ones."""
-    release = reader.last_audit["release_version"]
-    logs = logs_read(reader, {row["offsets_partition"] for row in rows}) if rows else {}
-    epochs = _coordinator_epochs(reader) if _is_before_3(release) and any(row["is_hanging"] for row in rows) else {}
-    return [
-        row
-        | {
-            "log_offsets_behind": log_offsets_behind(row, logs[row["offsets_partition"]]),
-            "bytes_behind": bytes_behind(row, logs[row["offsets_partition"]]),
-            "abort_command": abort_command(row, release, epochs) if row["is_hanging"] else None,
-        }
-        for row in rows
-    ]
+    """The rows with the log offsets from the first record of each transaction on, which the cleaner cannot reach, their
+    estimated bytes, and the command that ends hanging ones."""
+    logs = {each["offsets_partition"]: each for each in reader.last_audit["partitions"] if each["topic"] is None}
+    return [row | held_back(row, logs[row["offsets_partition"]]) for row in rows]
 
 
-def _is_before_3(release_version: str) -> bool:
-    return int(release_version.split(".")[0]) < 3
+def held_back(transaction: Row, log: Row) -> Row:
+    """`log`: the ledger's entry of the transaction's partition. Bytes are estimated by the average of the records that
+    this audit read; null: it read none."""
+    offsets = log["end_offset"] - transaction["transaction_start_offset"]
+    return {
+        "log_offsets_behind": offsets,
+        "bytes_behind": int(log["bytes"] * offsets / log["records"]) if log["records"] else None,
+        "abort_command": abort_command(transaction) if transaction["is_hanging"] else None,
+    }
 
 
-def _coordinator_epochs(reader: LakeReader) -> dict[Producer, int]:
-    """The newest epoch of a transaction coordinator in the markers of producers that have a transaction open."""
-    rows = reader.sql(
-        "SELECT offsets_partition, producer_id, max(coordinator_epoch) AS epoch FROM transaction_markers "
-        "WHERE producer_id IN (SELECT producer_id FROM open_transactions) GROUP BY offsets_partition, producer_id"
-    )
-    return {(row["offsets_partition"], row["producer_id"]): row["epoch"] for row in rows if row["epoch"] is not None}
-
-
-def abort_command(transaction: Row, release_version: str, coordinator_epochs: Mapping[Producer, int]) -> str:
-    """The command of Kafka's TransactionsCommand that ends the transaction (KIP-664).
-
-    Brokers from 3.0 on give the tool all other values. Older ones do not: they need a coordinator epoch that is not
-    below that of the producer's last marker. Without such a marker it is 0, as in the tool.
-    """
-    partition = transaction["offsets_partition"]
-    command = f"{_tool('abort')} --topic __consumer_offsets --partition {partition}"
-    if not _is_before_3(release_version):
-        return f"{command} --start-offset {transaction['transaction_start_offset']}"
-    epoch = max(0, coordinator_epochs.get((partition, transaction["producer_id"]), 0))
-    producer = f"--producer-id {transaction['producer_id']} --producer-epoch {transaction['producer_epoch']}"
-    return f"{command} {producer} --coordinator-epoch {epoch}"
+def abort_command(transaction: Row) -> str:
+    """The command of Kafka's TransactionsCommand that ends the transaction (KIP-664). Brokers from 3.0 on give the tool
+    all other values."""
+    where = f"--topic __consumer_offsets --partition {transaction['offsets_partition']}"
+    return f"{_tool('abort')} {where} --start-offset {transaction['transaction_start_offset']}"
 
 
 def _tool(action: str) -> str:

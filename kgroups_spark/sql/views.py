@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -397,7 +398,7 @@ class _RecordView:
         return f"  SELECT *, {self._layout()} AS layout\n  FROM (\n{source}\n  )" if self.has_layouts else source
 
     def _layout(self) -> str:
-        """The layout of a record, by the rule of layout_from_json in messages/coordinator_records.py."""
+        """The layout of a record, by the rule of layout_of in messages/coordinator_records.py."""
         # Imported here: the decoder's imports take a third of a second, and few queries need such a view.
         from kgroups_spark.messages.coordinator_records import EARLY_ACCESS
 
@@ -406,7 +407,7 @@ class _RecordView:
             conditions = [f"json_keys(value) = [{', '.join(map(literal, (*keys, *missing)))}]"]
             for key, absent in missing.items():
                 at = _at("v", key)
-                conditions.append(f"{at} IS NULL" if absent is None else f"cardinality({at}) = 0")
+                conditions.append(f"{at} IS NULL" if absent is None else f"array_length({at}) = 0")
             cases.append(f"WHEN {' AND '.join(conditions)} THEN {literal(layout)}")
         return f"CASE {' '.join(cases)} WHEN value IS NOT NULL THEN {literal(RELEASED)} END"
 
@@ -584,6 +585,17 @@ def statement(name: str, query: str, dialect: Dialect) -> str:
     """The statement that makes the view or function from this query, in DuckDB's dialect, instead of its own."""
     defined = definition(name)._replace(query=query)
     return duckdb_statement(name, defined) if dialect == "duckdb" else spark_statement(name, defined)
+
+
+# Functions as of a moment read this view again and again.
+KNOWN_HISTORY = "known_history"
+
+
+def known_history_sql(row: Mapping[str, datetime | None], dialect: Dialect) -> str:
+    """The statement that makes the view known_history with this row, its own, as a constant."""
+    moments = {name: NULL if at is None else literal(at.isoformat(sep=" ")) for name, at in row.items()}
+    columns = ", ".join(f"CAST({moment} AS TIMESTAMPTZ) AS {name}" for name, moment in moments.items())
+    return statement(KNOWN_HISTORY, f"SELECT {columns}", dialect)
 
 
 def comments_sql() -> str:

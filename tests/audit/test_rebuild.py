@@ -160,7 +160,7 @@ def test_a_rebuild_starts_from_kept_states_without_the_history_below_them(sessio
         found = lake.rows(name)
         below = pa.array([at < ends[number] for number, at in zip(*places(found), strict=True)])
         assert any(below.to_pylist()) or name == "transaction_markers"
-        part = writer.part_writer(name).write(found.filter(pc.invert(below)))
+        part = writer.lake.write(name, [found.filter(pc.invert(below))], writer.audit_id)
         writer.replace_parts(name, [part] if part else [])
     rebuild(session, place)
     assert reported(place) == expected

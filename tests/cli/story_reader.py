@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from kgroups_spark.sql import known_history
 from kgroups_spark.sql.by_duckdb import _with_dollars
 from kgroups_spark.sql.reader import LakeReader, Rows, to_rows
-from kgroups_spark.sql.views import needed_for
+from kgroups_spark.sql.views import KNOWN_HISTORY, needed_for
 from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_datetime
@@ -62,20 +61,11 @@ class ArrowReader(LakeReader):
         return rows if columns is None else rows.select(columns)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        if not self._knows_history and known_history.NAME in needed_for(query):
+        if not self._knows_history and KNOWN_HISTORY in needed_for(query):
             self._knows_history = True
-            self._views.execute(self._known_history())
+            self._views.register(KNOWN_HISTORY, answer_of(self._views, f"FROM {KNOWN_HISTORY}", {}))
         text, used = _with_dollars(query, parameters or {})
         return answer_of(self._views, text, used)
-
-    def _known_history(self) -> str:
-        """The view with its row as a constant, as readers of lakes have it: as-of functions read it each time."""
-
-        def row(asked: str, **parameters: int) -> dict[str, Any]:
-            return self.sql(known_history.inlined(asked, parameters))[0]
-
-        known = known_history.KnownRow.of(self.audit_id, row, self.table_rows, known_history.begins(row))
-        return known.view_sql("duckdb").replace(" VIEW ", " TEMPORARY VIEW ", 1)
 
     def sql(self, query: str, **parameters: Any) -> Rows:
         return to_rows(self.arrow(query, parameters))

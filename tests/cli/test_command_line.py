@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark import __version__
 from kgroups_spark.audit.options import AuditOptions, MaintainOptions, silent
 from kgroups_spark.audit.run import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
@@ -17,7 +18,6 @@ from kgroups_spark.cli.main import NAMES, main, parse
 from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.spark.interruption import Terminated
-from kgroups_spark.version import __version__
 from tests.chosen import one_of
 
 BAD_USAGE = [
@@ -129,7 +129,7 @@ BAD_USAGE += [
     ("groups --engine spark --lake s4://x", "kgroups: --lake s4://x: no file system is known for s4://; use s3, "),
     (
         "rebuild --lake gs://bucket/lake",
-        "kgroups: --lake gs://bucket/lake: Spark brings no file system for gs://; org.apache.hadoop:hadoop-gcp:3.5.0 ",
+        "kgroups: --lake gs://bucket/lake: no file system is known for gs://; use s3, ",
     ),
 ]
 
@@ -149,7 +149,7 @@ def run_python(*arguments, **environment):
 @pytest.fixture(autouse=True)
 def spark_is_not_set_up(monkeypatch):
     """No session and no catalog, even if an earlier test has started Spark."""
-    monkeypatch.setattr("kgroups_spark.cli.session.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.may_have_catalog", lambda: False)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
 

@@ -1,4 +1,4 @@
-"""`kgroups completion`: the words that a real bash offers; names of groups from a lake, without Spark."""
+"""`kgroups completion`: the words that a real bash offers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.completion import SHELLS
 from kgroups_spark.cli.main import NAMES, main
-from kgroups_spark.tables.schemas import arrow_schema
-from tests.cli.written_lake import ledger, write_lake
 
 # Acts as bash does at a TAB: puts words and line into variables, then calls the function that `complete` names.
 PRESS_TAB = """
@@ -25,16 +22,6 @@ COMP_LINE="$*"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 $function kgroups "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-
-GROUPS = ("billing", "billing.eu", "orders", "bi$(touch hacked)", "bi`touch hacked`", "bi ll", "bi*")
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
-    group = {"offsets_partition": 0, "group_type": "classic", "state": "Empty", "is_simple": True, "member_count": 0}
-    rows = [group | {"audit_id": 1, "group_id": name} for name in GROUPS]
-    tables = {"audits": ledger({}), "groups": pa.Table.from_pylist(rows, arrow_schema("groups"))}
-    return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +43,9 @@ def folder(tmp_path: Path, script: str) -> Path:
     return tmp_path
 
 
-def offered(folder: Path, *words: str, lake: str = "") -> list[str]:
+def offered(folder: Path, *words: str) -> list[str]:
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    env = os.environ | {"PATH": path, "KGROUPS_LAKE": lake}
+    env = os.environ | {"PATH": path}
     done = subprocess.run(
         ["bash", "-c", PRESS_TAB, "bash", "kgroups", *words],
         cwd=folder,
@@ -96,49 +83,11 @@ def test_bash_completes_every_command(folder: Path) -> None:
     assert set(NAMES) <= set(found)
 
 
-def test_bash_completes_group_names_and_executes_none(folder: Path, lake: str) -> None:
-    assert offered(folder, "describe", "--lake", lake, "--group", "bi") == ["billing", "billing.eu"]
-    assert not (folder / "hacked").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "lake_of_environment", "names"),
-    [
-        ("kgroups describe --lake=./nowhere --group or", "{lake}", []),
-        ("kgroups describe --lake {lake} --group or", "./nowhere", ["billing", "billing.eu", "orders"]),
-        ("kgroups describe --group 'or", "{lake}", ["billing", "billing.eu", "orders"]),
-        ("kgroups describe --group or", "./nowhere", []),
-    ],
-)
-def test_names_are_those_of_the_lake_in_the_line_or_else_of_the_default_one(
-    line: str,
-    lake_of_environment: str,
-    names: list[str],
-    lake: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("COMP_LINE", line.replace("{lake}", lake))
-    monkeypatch.setenv("KGROUPS_LAKE", lake_of_environment.replace("{lake}", lake))
-    assert main(["completion", "--group-names"]) == 0
-    assert capsys.readouterr().out.split() == names
-
-
-def test_shells_that_do_not_show_the_line_offer_names_of_the_default_lake(
-    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """zsh, fish and tcsh: only bash has COMP_LINE."""
-    monkeypatch.delenv("COMP_LINE", raising=False)
-    monkeypatch.setenv("KGROUPS_LAKE", lake)
-    assert main(["completion", "--group-names"]) == 0
-    assert capsys.readouterr().out.split() == ["billing", "billing.eu", "orders"]
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert all(word in script for word in ("expiring", "export-offsets", "duckdb", "--group-names"))
+    assert all(word in script for word in ("expiring", "export-offsets", "duckdb"))
 
 
 def test_a_missing_or_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,11 +48,18 @@ def test_the_member_that_waits_and_the_one_that_it_waits_for() -> None:
 
 def test_who_holds_a_partition_decides_what_is_said() -> None:
     row = {"group_id": "g", "wanted_by": "b", "held_by": "a", "partitions": ["t-1", "t-2", "t-3", "t-4"]}
-    row |= {"since": to_datetime(0), "revoking_since": to_datetime(60_000), "out_by": to_datetime(360_000)}
+    row |= {
+        "since": to_datetime(0),
+        "is_asked": True,
+        "revoking_since": to_datetime(60_000),
+        "out_by": to_datetime(360_000),
+    }
     waits = "Group 'g': b waits for t-1, t-2, t-3 and 1 more, held by "
     assert _waits(row, 300_000) == f"{waits}a, revoking for 4m, out in 1m."
     assert _waits(row, 360_000) == f"{waits}a, revoking for 5m, should have been out by now."
     assert _waits(row | {"out_by": None}, 300_000) == f"{waits}a, revoking for 4m."
-    assert _waits(row | {"revoking_since": None}, 300_000) == f"{waits}a, which has not been asked to release it."
+    not_known = row | {"revoking_since": None}
+    assert _waits(not_known, 300_000) == f"{waits}a, which has been asked to release it."
+    assert _waits(not_known | {"is_asked": False}, 300_000) == f"{waits}a, which has not been asked to release it."
     nobody = row | {"held_by": None}
     assert _waits(nobody, 300_000) == f"{waits}no member: it gets them with its next heartbeat."

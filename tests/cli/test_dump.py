@@ -201,15 +201,6 @@ def test_a_last_batch_that_audits_hold_back_is_shown_with_a_mark(dump, tmp_path)
     assert not any("unconfirmed" in line for line in lines)
 
 
-@pytest.mark.parametrize("size", [2, 10, 50, 5000])
-def test_a_file_that_is_no_segment_is_refused(dump, tmp_path, size):
-    path = tmp_path / "rec.json"
-    path.write_text('{"group": "orders-etl", "offset": 12345678901}\n' * (1 + size // 40))
-    path.write_bytes(path.read_bytes()[:size])
-    said = f"kgroups: {path} is not a segment: it has no record batch\n"
-    assert dump(path) == (2, [], said)
-
-
 def test_a_wholly_unreadable_segment_fails_with_one_message(dump, tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_text("these are no record batches, as anybody can see\n" * 5)
@@ -263,16 +254,27 @@ def test_deleted_segments_are_no_part_of_the_log(dump, tmp_path):
     assert len(dump(folder)[1]) == 803
 
 
-def test_another_internal_topic_is_refused(dump, tmp_path):
-    folder = tmp_path / "__cluster_metadata-0"
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (
+            "__cluster_metadata-0",
+            "holds __cluster_metadata; "
+            "only __consumer_offsets, __share_group_state and __transaction_state can be decoded (--topic says which)",
+        ),
+        (
+            "__consumer_offsets-002",
+            "is no folder of a broker, which writes no zeros before the partition: rename it",
+        ),
+    ],
+)
+def test_another_internal_topic_or_name_is_refused(dump, tmp_path, name, why):
+    folder = tmp_path / name
     folder.mkdir()
     (folder / "00000000000000000000.log").touch()
-    code, lines, err = dump(folder)
-    assert (code, lines) == (2, [])
-    assert err == (
-        f"kgroups: {folder} holds __cluster_metadata; "
-        "only __consumer_offsets, __share_group_state and __transaction_state can be decoded\n"
-    )
+    for path in (folder, folder / "00000000000000000000.log"):
+        code, lines, err = dump(path)
+        assert (code, lines, err) == (2, [], f"kgroups: {folder} {why}\n")
 
 
 @pytest.fixture
@@ -365,39 +367,17 @@ def test_a_log_directory_is_read_log_by_log_and_a_topic_chooses_one(dump, record
     assert "has no folder named __transaction_state-<partition>" in err
 
 
-@pytest.mark.parametrize(
-    ("recording", "topic"),
-    [
-        ("share-4.3", "__consumer_offsets"),
-        ("share-4.3", "__share_group_state"),
-        ("transactions-4.3", "__transaction_state"),
-        ("legacy-0.11", "__transaction_state"),
-    ],
-)
-def test_keys_identify_the_log_where_no_folder_name_does(dump, recorded, tmp_path, recording, topic):
-    folder = recorded(recording) / f"{topic}-1"
-    _, named, _ = dump(folder)
+def test_topic_says_which_log_it_is_where_no_folder_name_does(dump, recorded, tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
-    (segment,) = folder.glob("*.log")
-    (copy / segment.name).write_bytes(segment.read_bytes())
-    code, lines, err = dump(copy)
-    assert (code, err) == (0, "")
-    assert lines == [line | {"topic": None, "partition": None} for line in named]
-    assert dump(copy, "--topic", topic)[1] == [line | {"partition": None} for line in named]
-
-
-def test_a_log_that_keys_cannot_identify_gives_a_clear_message(dump, tmp_path):
-    folder = tmp_path / "orders-3"
-    folder.mkdir()
-    path = folder / "00000000000000000000.log"
-    path.write_bytes(batch(0, [(b"order-17", b"{}"), (None, b"{}")]))
-    code, lines, err = dump(folder)
-    assert (code, lines) == (2, [])
-    cannot_tell = f"cannot tell from its keys whether it belongs to {THREE_LOGS}; name the log with --topic"
-    assert err == f"kgroups: {path}: {cannot_tell}\n"
-    code, lines, _ = dump(folder, "--topic", "__transaction_state")
-    assert (code, [line["reason"] for line in lines]) == (0, ["unknown_record_type", "null_key"])
+    for topic, options in (("__consumer_offsets", []), ("__share_group_state", ["--topic", "__share_group_state"])):
+        folder = recorded("share-4.3") / f"{topic}-1"
+        _, named, _ = dump(folder)
+        (segment,) = folder.glob("*.log")
+        (copy / segment.name).write_bytes(segment.read_bytes())
+        code, lines, err = dump(copy, *options)
+        assert (code, err) == (0, "")
+        assert lines == [line | {"topic": options[1] if options else None, "partition": None} for line in named]
 
 
 def test_a_topic_that_contradicts_the_folders_name_is_refused(dump, recorded):

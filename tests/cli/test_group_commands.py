@@ -9,17 +9,14 @@ import csv
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import describe, export_offsets, history
+from kgroups_spark.cli import describe, history
 from kgroups_spark.coordinator import share_shard, transaction_shard
 from kgroups_spark.coordinator.events import CAUSES, EVENTS
-from kgroups_spark.errors import KgroupsError
-from kgroups_spark.sql.reader import ROWS_AT_ONCE
 from kgroups_spark.words import parse_time, to_datetime
 from tests.chosen import one_of
 from tests.cli.group_questions import (
@@ -346,76 +343,35 @@ def test_a_log_without_the_group_says_how_many_others_it_has(
     assert f"no group 'orders-etl' in the log (audit 1, as of 1970-01-01 00:00:10 UTC); {reported}" in err
 
 
-def slot_of(row: dict[str, Any]) -> export_offsets.Slot:
-    at = row["commit_timestamp"]
-    given = row | {"commit_us": None if at is None else int(at.timestamp() * 1_000_000)}
-    return export_offsets.Slot(**{name: given[name] for name in export_offsets.Slot._fields})
-
-
-def importable(rows: list[dict[str, Any]], right: dict[str, int]) -> tuple[list[export_offsets.Slot], list[str]]:
-    notes: list[str] = []
-    return list(export_offsets.importable(sorted(map(slot_of, rows)), right, notes.append)), notes
-
-
-def test_export_prefers_the_offsets_partition_that_the_name_belongs_to() -> None:
-    rows = [committed(3, 5, to_datetime(1)), committed(7, 9, to_datetime(2))]
-    chosen, notes = importable(rows, {"g": 3})
-    assert [slot.committed_offset for slot in chosen] == [5]
-    assert notes == ["group 'g', t-0 is in two offsets partitions: taken from 3 (5), not from 7 (9)"]
-    chosen, notes = importable(rows, {})
-    assert [slot.committed_offset for slot in chosen] == [9]
-    assert notes == ["group 'g', t-0 is in two offsets partitions: taken from 7 (9), not from 3 (5)"]
-
-
-def test_export_passes_over_an_offset_that_kafkas_tool_refuses() -> None:
-    rows = [committed(3, -1, to_datetime(1)), committed(7, 9, None), committed(8, 4, None, partition=1)]
-    chosen, notes = importable(rows, {"g": 3})
-    assert [(slot.offsets_partition, slot.committed_offset) for slot in chosen] == [(7, 9), (8, 4)]
-    assert notes == [
-        "left out: group 'g', t-0: Kafka's tool takes no negative offset (-1)",
-        "group 'g', t-0 is from offsets partition 7, where clients do not find the group",
-        "group 'g', t-1 is from offsets partition 8, where clients do not find the group",
-    ]
-
-
-@pytest.mark.parametrize(("partitions", "taken", "left"), [(50, "3 (5)", "7 (9)"), (None, "7 (9)", "3 (5)")])
-def test_a_group_in_two_offsets_partitions_is_exported_from_one(
-    partitions: int | None, taken: str, left: str, kgroups: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader, sql = split_group(), ArrowReader.sql
-    count = [{"partitions": partitions}]
-
-    def counting(self: ArrowReader, query: str, **parameters: Any) -> Any:
-        return count if "offsets_partition_count" in query else sql(self, query, **parameters)
-
-    monkeypatch.setattr(ArrowReader, "sql", counting)
-    code, out, err = kgroups("export-offsets --group g", reader)
-    assert (code, out) == (0, f"t,0,{taken[3]}\n")
-    assert f"group 'g', t-0 is in two offsets partitions: taken from {taken}, not from {left}" in err
+def test_a_group_in_two_offsets_partitions_is_exported_from_the_newer_commit(kgroups: Any) -> None:
+    code, out, err = kgroups("export-offsets --group g", split_group())
+    assert (code, out) == (0, "t,0,9\n")
+    assert "left out: group 'g', t-0: 5 in offsets partition 3: another one has a newer commit" in err
     assert "1 offset of 1 group" in err
 
 
-def test_offsets_are_exported_while_they_are_read() -> None:
-    """No more rows are read ahead than are written in one piece."""
-    read = 0
+def test_export_passes_over_what_kafkas_tool_refuses(kgroups: Any) -> None:
+    """A negative offset counts neither where another offsets partition has one that is older, nor alone."""
+    rows = [committed(3, -1, to_datetime(2)), committed(7, 9, None), committed(8, -1, None, partition=1)]
+    names = ("plain", 'a, "b"', "two\nlines")
+    rows += [committed(3, 5, None, group_id=name, partition=number) for number, name in enumerate(names)]
+    code, out, err = kgroups("export-offsets --all-groups", reader_of(committed_offsets=rows))
+    assert (code, out) == (0, '"a, ""b""",t,1,5\ng,t,0,9\nplain,t,0,5\n')
+    assert err.splitlines()[:3] == [
+        "left out: group 'g', t-0: Kafka's tool takes no negative offset (-1)",
+        "left out: group 'g', t-1: Kafka's tool takes no negative offset (-1)",
+        "left out: group 'two\\nlines', t-2: Kafka's tool cannot read a name with a line feed in it",
+    ]
+    assert "3 offsets of 3 groups" in err
 
-    def slots() -> Iterator[export_offsets.Slot]:
-        nonlocal read
-        for group_number in range(3_000):
-            for partition in range(10):
-                read += 1
-                yield export_offsets.Slot(f"g{group_number:04}", "t", partition, 3, read, None)
 
-    exported, ahead, written = export_offsets.Exported(frozenset({"g0007"})), 0, 0
-    for text in export_offsets.csv_lines(
-        exported.of(export_offsets.importable(slots(), {}, pytest.fail)), is_single=False
-    ):
-        written += text.count("\n")
-        ahead = max(ahead, read - written, text.count("\n"))
-    assert (written, exported.offsets, exported.groups.total()) == (30_000, 30_000, 3_000)
-    assert ahead <= ROWS_AT_ONCE
-    assert exported.groups == {"kafka-consumer-groups.sh": 2_999, "kafka-streams-groups.sh": 1}
-    assert [len(groups) for groups in exported.named.values()] == [20, 1]
+def test_twenty_groups_are_named_for_each_tool(kgroups: Any) -> None:
+    rows = [committed(3, 5, None, group_id=f"g{number:02}") for number in range(25)]
+    streams = [group(3, group_id="g07", group_type="streams", is_misplaced=False)]
+    _, _, err = kgroups("export-offsets --all-groups", reader_of(committed_offsets=rows, groups=streams))
+    consumer, of_streams = (line for line in err.splitlines() if "--reset-offsets" in line)
+    assert consumer.count("--group g") == 20 and "--group ... (4 more)" in consumer
+    assert of_streams.startswith("  kafka-streams-groups.sh --bootstrap-server HOST:PORT --group g07 --reset-offsets")
 
 
 def in_state_log(log: str, log_offset: int, in_second: int, event: str, **more: Any) -> dict[str, Any]:
@@ -486,18 +442,6 @@ def test_history_has_a_groups_events_from_all_three_logs(rows: Any, kgroups: Any
     ]
 
 
-def test_a_failed_export_leaves_no_partial_file(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(lines: Iterable[export_offsets.Slot], *, is_single: bool) -> Iterator[str]:
-        yield from export_lines(lines, is_single=is_single)
-        raise KgroupsError("the lake is gone")
-
-    export_lines = export_offsets.csv_lines
-    monkeypatch.setattr(export_offsets, "csv_lines", broken)
-    code, _, err = kgroups(f"export-offsets --all-groups --output {tmp_path / 'offsets.csv'}")
-    assert (code, list(tmp_path.iterdir())) == (1, [])
-    assert "the lake is gone" in err
-
-
 def test_offsets_without_a_group_are_reported(kgroups: Any) -> None:
     orphan = reader_of(
         committed_offsets=[committed(3, 5, to_datetime(1), is_orphan=True)],
@@ -529,19 +473,6 @@ def test_csv_of_all_groups_has_every_offset_and_the_tools_that_import_them(kgrou
     assert "the tool prints a stack trace and goes on" in err
 
 
-def test_csv_quotes_names_and_leaves_out_rows_that_kafkas_tool_cannot_take() -> None:
-    rows = [
-        committed(3, 5, to_datetime(1), group_id=name, partition=number)
-        for number, name in enumerate(("plain", 'a, "b"', "two\nlines"))
-    ]
-    chosen, notes = importable([*rows, committed(3, -1, to_datetime(1), group_id="none")], {})
-    assert "".join(export_offsets.csv_lines(chosen, is_single=False)) == '"a, ""b""",t,1,5\nplain,t,0,5\n'
-    assert notes == [
-        "left out: group 'none', t-0: Kafka's tool takes no negative offset (-1)",
-        "left out: group 'two\\nlines', t-2: Kafka's tool cannot read a name with a line feed in it",
-    ]
-
-
 def test_an_existing_file_is_not_overwritten(kgroups: Any, tmp_path: Path) -> None:
     file = tmp_path / "offsets.csv"
     line = f"export-offsets --group nightly-settlement --output {file}"
@@ -567,19 +498,6 @@ def test_a_file_in_a_missing_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -
     code, out, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/no/offsets.csv")
     assert (code, out) == (2, "")
     assert err == f"kgroups: --output {tmp_path}/no/offsets.csv: no folder {tmp_path}/no; create it first\n"
-
-
-def test_a_full_disk_is_reported_with_the_files_name(
-    kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> Iterator[str]:
-        yield "half"
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(export_offsets, "csv_lines", full)
-    code, _, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/offsets.csv")
-    assert (code, err) == (1, f"kgroups: {tmp_path}/offsets.csv: No space left on device\n")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_offset_that_cannot_be_exported_is_not_called_missing(kgroups: Any) -> None:

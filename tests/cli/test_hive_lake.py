@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = """
 import json, sys
 from kgroups_spark.cli.main import main
-from kgroups_spark.cli.session import start_spark
+from kgroups_spark.cli.open_lake import start_spark
 spark = start_spark("test")
 for line in json.loads(sys.argv[1]):
     if line[0] == "sql":

@@ -77,14 +77,12 @@ COMMANDS = (
     ("describe", "--all-groups", "--state"),
     ("history", "--group", "G"),
     ("export-offsets", "--all-groups"),
-    ("groups", "--as-of", "2026-11-21"),
     ("sql", "SELECT * FROM last_audit"),
     ("sql", "SELECT offsets_partition_count()"),
     ("sql", "SELECT count(*) FROM lag"),
     ("sql", "SELECT count(*) FROM coverage"),
     ("sql", "SELECT count(*) FROM expiry_outcomes"),
     ("sql", "SELECT count(*) FROM expiring()"),
-    ("sql", "SELECT count(*) FROM committed_offsets_as_of('2026-11-01')"),
 )
 
 

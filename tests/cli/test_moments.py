@@ -7,15 +7,12 @@ import json
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli.form import known_times
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.sql import known_history
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.words import format_time, format_time_for_people
 from tests.chosen import Chosen, some_of
@@ -47,46 +44,6 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """Two lakes by their number of missing offsets."""
     folder = tmp_path_factory.mktemp("lakes")
     return {n: write_lake(folder / str(n), {**TABLES, "audits": audits(missing=n)}) for n in (0, 5)}
-
-
-def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
-    """An audit of two offsets partitions, the second of which is whole; the first one's times are behind_h hours behind
-    it."""
-    spans = [(10 if missing else 100, TIMES[0] - timedelta(hours=behind_h)), (100, TIMES[0])]
-    read = [
-        {"offsets_partition": p, "start_offset": 0, "end_offset": 100 * number, "records": records}
-        | {"records_reread": 0, "newest_log_timestamp": at + timedelta(hours=number)}
-        for p, (records, at) in enumerate(spans)
-    ]
-    return {"audit_id": number, "as_of": TIMES[0], "partitions": read}
-
-
-@pytest.mark.parametrize(
-    ("missed_by", "behind_h", "looks"),
-    [
-        ((40,), 0, [39]),
-        ((40,), 30, [39, 9]),
-        ((40,), -30, [39]),
-        ((39, 7), 0, [39, 9]),
-        ((12,), 0, [39, 9]),
-        ((9, 1), 0, [39, 9, 0]),
-        ((), 0, [39, 9, 0]),
-    ],
-)
-def test_missing_offsets_are_looked_up_in_only_as_many_audits_as_needed(
-    missed_by: tuple[int, ...], behind_h: int, looks: list[int]
-) -> None:
-    nights = (of_night(number, missing=number in missed_by, behind_h=behind_h) for number in range(1, 41))
-    audits, asked = in_duckdb({"audits": ledger(*nights)}), []
-
-    def row(query: str, **parameters: int) -> dict[str, Any]:
-        asked.append(parameters["first"])
-        return rows_of(audits, known_history.inlined(query, parameters))[0]
-
-    newest, incomplete_to = known_history.spans(row, 40)
-    assert incomplete_to == (TIMES[0] + timedelta(hours=missed_by[0] - behind_h) if missed_by else None)
-    assert newest == TIMES[0] + timedelta(hours=40 + max(0, -behind_h))
-    assert asked == looks
 
 
 def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
@@ -177,7 +134,7 @@ DAMAGE = table_rows("quarantine", {"offsets_partition": 0, "audit_id": 1, "reaso
 @pytest.mark.parametrize(
     "lake_has", some_of(3, *itertools.product([False, True], READ, ["segments", "kafka"])), ids=repr
 )
-def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, lake_has: tuple[bool, str, str]) -> None:
+def test_known_history_of_a_reader(tmp_path: Path, lake_has: tuple[bool, str, str]) -> None:
     kept, hole, source = lake_has
     as_of = TIMES[-1] + timedelta(hours=1)
     places = [{"offsets_partition": 1, "log_offset": at, "reason": "keep"} for at in (50, 100)]
@@ -187,7 +144,6 @@ def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, lake_has: tupl
     tables |= {"checkpoints": table_rows("checkpoints", *places)} if kept else {}
     reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", tables), command="groups"))
     rows = reader.sql("SELECT * FROM known_history")
-    assert rows == rows_of(in_duckdb(tables), "SELECT * FROM known_history")
     records = [row for name in LOG_TABLES for row in TABLES[name].to_pylist()]
     below = [row["log_timestamp"] for row in records if row["offsets_partition"] == 1 and row["log_offset"] < 100]
     assert rows == [
@@ -227,29 +183,8 @@ OLD_TIMES = [
 
 @pytest.mark.parametrize(("times", "begins"), OLD_TIMES)
 def test_one_broken_old_time_does_not_begin_the_history(times: list[datetime | None], begins: datetime | None) -> None:
-    """By the query, with and without the statistics of a file for each time; and by the twin."""
     history = in_duckdb({"offset_commits": commits_at(*times), "audits": audits(missing=0)})
-
-    def row(query: str) -> dict[str, Any]:
-        return rows_of(history, query)[0]
-
-    bounds = [each for each in times if each is not None]
-    assert known_history.begins(row) == known_history.begins(row, bounds) == begins
-    assert row("SELECT begins FROM known_history") == {"begins": begins}
-
-
-@pytest.mark.parametrize(("times", "begins"), [OLD_TIMES[0], OLD_TIMES[1], *OLD_TIMES[-2:]])
-def test_a_reader_finds_that_time(tmp_path: Path, times: list[datetime | None], begins: datetime | None) -> None:
-    tables = {"offset_commits": commits_at(*times), "audits": audits(missing=0)}
-    reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", tables), command="groups"))
-    assert known_times(reader).begins == begins
-
-
-def test_file_statistics_alone_show_where_a_sound_history_begins(
-    lakes: dict[int, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(known_history, "_BEGINS", "this query fails")
-    assert known_times(open_lake(Namespace(lake=lakes[0], command="groups"))).begins is not None
+    assert rows_of(history, "SELECT begins FROM known_history") == [{"begins": begins}]
 
 
 @pytest.mark.parametrize("known", AT)

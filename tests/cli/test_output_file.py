@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cli.output import new_file, require_place, write_file
+from kgroups_spark.cli.output import require_place, write_file
 from kgroups_spark.errors import KgroupsError, UsageError
 
 
@@ -68,31 +68,6 @@ def test_an_interruption_leaves_no_partial_file(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(KeyboardInterrupt):
         write_file(str(tmp_path / "report.html"), b"new")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_new_file_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
-    """A process may be killed at any line of the block."""
-    output = tmp_path / "offsets.csv"
-    with new_file(output) as file:
-        file.write("half of it\n")
-        file.flush()
-        assert not output.exists()
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"offsets.csv": "half of it\n"}
-
-
-@pytest.mark.parametrize("has_links", [True, False])
-def test_a_new_file_replaces_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
-    def no_links(*_: Path) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    if not has_links:
-        monkeypatch.setattr(os, "link", no_links)
-    for name in ("first.csv", "second.csv"):
-        with new_file(tmp_path / name) as file:
-            file.write("ours")
-    with pytest.raises(FileExistsError), new_file(tmp_path / "first.csv"):
-        pass
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"first.csv": "ours", "second.csv": "ours"}
 
 
 def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:

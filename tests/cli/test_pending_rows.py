@@ -3,14 +3,7 @@ from datetime import UTC, datetime, timedelta
 from kgroups_spark.cli.pending import COLUMNS, PENDING, SCREEN, about_other_partitions
 from kgroups_spark.cli.pending import judged as judged_row
 from kgroups_spark.findings.finders import listings
-from kgroups_spark.sql.reader import (
-    LogRead,
-    abort_command,
-    about_hanging,
-    bytes_behind,
-    log_offsets_behind,
-    waiting_groups,
-)
+from kgroups_spark.sql.reader import about_hanging, held_back, waiting_groups
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.cli.story_reader import ArrowReader
@@ -93,25 +86,18 @@ def test_column_names_are_those_of_the_tables():
     assert set(TABLES["pending_offsets"].columns.names) <= set(COLUMNS)
 
 
-HEALTH = LogRead(400, 200, 30_000)
-
-
 def test_offsets_after_a_transaction_count_from_its_first_record():
     """300 log offsets, each counted as a record of 150 bytes."""
-    one = transaction(7, AS_OF)
-    assert log_offsets_behind(one, HEALTH) == 300
-    assert bytes_behind(one, HEALTH) == 45_000
-    assert bytes_behind(one, HEALTH._replace(records=0)) is None
-
-
-def test_the_abort_command_depends_on_the_brokers_release():
-    one = transaction(7, AS_OF)
-    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets --partition 3"
-    for release in ("3.0", "4.3.1"):
-        assert abort_command(one, release, {}) == f"{command} --start-offset 100"
-    older = f"{command} --producer-id 7 --producer-epoch 5 --coordinator-epoch"
-    assert abort_command(one, "2.8", {(3, 7): 12, (4, 7): 13}) == f"{older} 12"
-    assert abort_command(one, "2.8", {(3, 7): -1}) == abort_command(one, "2.8", {}) == f"{older} 0"
+    read = {"end_offset": 400, "records": 200, "bytes": 30_000}
+    behind = held_back(transaction(7, AS_OF) | {"is_hanging": True}, read)
+    assert behind == {
+        "log_offsets_behind": 300,
+        "bytes_behind": 45_000,
+        "abort_command": "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets "
+        "--partition 3 --start-offset 100",
+    }
+    behind = held_back(transaction(7, AS_OF) | {"is_hanging": False}, read | {"records": 0, "bytes": 0})
+    assert (behind["bytes_behind"], behind["abort_command"]) == (None, None)
 
 
 def test_waiting_groups_and_hanging_transactions_are_reported_once():

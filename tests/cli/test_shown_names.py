@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kgroups_spark.cli.open_lake import _name_both
 from kgroups_spark.words import to_datetime
 from tests.cli.story_reader import ArrowReader
 from tests.findings.logs import START, Log
@@ -59,6 +60,19 @@ def test_a_suggestion_can_be_pasted(kgroups: Any) -> None:
     assert sorted(words) == ["'orders\\x20'", "orders"]
     for word in words:
         assert kgroups(f"describe --group {word}", lake())[0] == 0
+
+
+def test_a_name_that_looks_like_another_ones_shown_form_is_named(
+    kgroups: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _name_both(lake(), ["orders ", r"orders\x20", "orders", ""])
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        r"the group '' is meant; another one has the name '' itself: --group '\x27\x27'",
+        r"the group 'orders ' is meant; another one has the name orders\x20 itself: --group 'orders\\x20'",
+    ]
+    alone = ArrowReader(audit(Log().commit(r"bills\x20").files).tables(), to_datetime(START))
+    code, _, err = kgroups("describe --group 'bills\\x20'", alone)
+    assert code == 1 and r"no group 'bills\x20' in the log" in err and r"did you mean 'bills\\x20'?" in err
 
 
 def test_an_unknown_name_is_shown_as_it_was_typed(kgroups: Any) -> None:

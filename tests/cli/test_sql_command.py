@@ -295,7 +295,13 @@ def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
     """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it; exit does."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kgroups_spark.cli.main", "sql", "--lake", lake]
-    env = os.environ | {"TERM": "dumb", "INPUTRC": os.devnull, "COLUMNS": "200", "LINES": "50"}
+    env = os.environ | {
+        "TERM": "dumb",
+        "INPUTRC": os.devnull,
+        "COLUMNS": "200",
+        "LINES": "50",
+        "PAGER": "sed s/^/paged:/",
+    }
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, close_fds=True) as running:
         os.close(theirs)
         try:
@@ -303,7 +309,7 @@ def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
             os.write(ours, b"SELECT count(*) AS n_of FROM last_aud\t\n")
             assert "last_audit" in until(ours, "     ... ")
             os.write(ours, b"WHERE audit_id = 99;\n")
-            assert re.search(r"n_of\s+0\s+1 row \(audit 1", until(ours, "kgroups> "))
+            assert re.search(r"\nn_of\s+0\s+1 row \(audit 1", until(ours, "kgroups> "))
             os.write(ours, b"SELECT nothing_like_it FROM last_audit;\n")
             assert '"nothing_like_it" not found' in until(ours, "kgroups> ")
             os.write(ours, b".help\n")
@@ -311,7 +317,9 @@ def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
             os.write(ours, b".desc last_audit\n")
             assert "last_audit: The last finished audit" in until(ours, "kgroups> ")
             os.write(ours, b"SELECT * FROM range(1000);\n")
-            assert "1,000 rows, the first 500 shown: kgroups sql QUERY prints all (audit 1" in until(ours, "kgroups> ")
+            shown = until(ours, "kgroups> ")  # longer than the terminal
+            assert "paged:  499" in shown
+            assert "1,000 rows, the first 500 shown: kgroups sql QUERY prints all (audit 1" in shown
             os.write(ours, b"SELECT 1 AS\nexit;\n")  # a name within a statement
             assert re.search(r"exit\s+1\s+1 row \(audit", until(ours, "kgroups> "))
             os.write(ours, leave)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kgroups_spark.replay.counts import (
     MOST_PARTITIONS,
-    fits_none,
+    counts_in_all,
     fitting_partition_counts,
-    is_ambiguous,
-    partition_count,
 )
 
 # Partitions among 50, as Kafka's own classes say.
@@ -20,7 +18,7 @@ def test_the_right_number_fits_every_group() -> None:
 
 
 def test_a_few_groups_leave_only_the_right_number() -> None:
-    assert partition_count(fitting_partition_counts([group], at) for group, at in AMONG_50.items()) == 50
+    assert counts_in_all(fitting_partition_counts([group], at) for group, at in AMONG_50.items()) == {50}
 
 
 def test_numbers_that_a_partition_would_not_be_in_do_not_fit() -> None:
@@ -35,18 +33,10 @@ def test_a_hash_without_absolute_value_is_in_partition_0() -> None:
 
 def test_groups_in_wrong_partitions_fit_no_number() -> None:
     fitting = [fitting_partition_counts(["a"], 47), fitting_partition_counts(["test-group"], 13)]
-    assert partition_count(fitting) is None
-    assert fits_none(fitting)
-    assert not any(map(fits_none, ([], [[50]], [[50, 100], [50, 100]])))
+    assert counts_in_all(fitting) == set()
 
 
-def test_more_than_one_fitting_number_is_no_number() -> None:
-    assert partition_count([[10, 20, 30], [20, 30]]) is None
-    assert partition_count([[10, 20, 30], [20, 40]]) == 20
-    assert partition_count([]) is None
-    assert [is_ambiguous(each) for each in ([], [[10, 20], [20, 10]], [[10], [20]], [[10], [10]])] == [
-        False,
-        True,
-        False,
-        False,
-    ]
+def test_the_numbers_that_fit_all() -> None:
+    assert counts_in_all([[10, 20, 30], [20, 30]]) == {20, 30}
+    assert counts_in_all([[10, 20, 30], [20, 40]]) == {20}
+    assert counts_in_all([]) == set()

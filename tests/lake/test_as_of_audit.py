@@ -19,7 +19,7 @@ def replace(lake: Lake, audit_id: int, app_id: str = APP_ID) -> None:
     """Makes group `g<audit_id>` the only one."""
     writer = LakeWriter(lake, audit_id, lambda: None, app_id)
     row = {"audit_id": audit_id, "group_id": f"g{audit_id}"}
-    writer.replace_parts("groups", [writer.part_writer("groups").write(rows_of("groups", row))])
+    writer.replace_parts("groups", [writer.lake.write("groups", [rows_of("groups", row)], writer.audit_id)])
 
 
 def ledger_row(lake: Lake, audit_id: int, status: str, newest_audits: dict[str, int] | None = None) -> None:

@@ -18,7 +18,7 @@ def lake(local, tmp_path):
 
 def append(lake, audit_id, table, **values):
     writer = LakeWriter(lake, audit_id, lambda: None)
-    part = writer.part_writer(table).write(rows_of(table, {"audit_id": audit_id, **values}))
+    part = writer.lake.write(table, [rows_of(table, {"audit_id": audit_id, **values})], writer.audit_id)
     assert part is not None
     writer.append_parts(table, [part])
 
@@ -105,7 +105,9 @@ def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
         rebuild = LakeWriter(lake, audit_id, lambda: None, REBUILD_APP_ID)
         rows = [{"audit_id": 1, "log_offset": 1, "resolved_by": resolved_by or audit_id}]
         rows += [{"audit_id": 1, "log_offset": 2, "resolved_by": 2}]
-        rebuild.replace_parts("quarantine", [rebuild.part_writer("quarantine").write(rows_of("quarantine", *rows))])
+        rebuild.replace_parts(
+            "quarantine", [rebuild.lake.write("quarantine", [rows_of("quarantine", *rows)], rebuild.audit_id)]
+        )
     assert remove_unfinished(fence(lake, 5), 2) == []
     assert sorted((r["log_offset"], r["resolved_by"]) for r in lake.rows("quarantine").to_pylist()) == [
         (1, None),

@@ -12,16 +12,15 @@ from chispa import assert_df_equality
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
 
-from kgroups_spark.audit.files_query import parts_of
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts import Part
+from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import refusal
 from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of
-from tests.lake.table_rows import MOMENT, append_frame, rows_of
+from tests.lake.table_rows import MOMENT, append_frame, parts_of, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +38,7 @@ def commit(audit_id: int, log_offset: int, group_id: str = "g") -> dict:
 
 
 def replace_all(by: LakeWriter, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
-    by.replace_parts(table, parts_of(by.lake.runner, rows, by.part_writer(table)), keep_audit)
+    by.replace_parts(table, parts_of(by.lake.runner, rows, PartWriter(table, by.lake.uri, by.audit_id)), keep_audit)
 
 
 def read(lake: Lake, table: str, *order: str) -> list[dict]:
@@ -52,7 +51,7 @@ def texts(lake: Lake, table: str, column: str) -> list[str]:
 
 
 def part_of(lake: Lake, audit_id: int, table: str, rows: pa.Table) -> Part:
-    part = writer(lake, audit_id).part_writer(table).write(rows)
+    part = writer(lake, audit_id).lake.write(table, [rows], writer(lake, audit_id).audit_id)
     assert part is not None
     return part
 
@@ -176,7 +175,7 @@ def test_a_replacement_also_replaces_files_committed_meanwhile(lake):
 def test_each_task_with_rows_writes_one_part(lake):
     rows = frame(lake, "topics", {"topic_id": "a"}, {"topic_id": "b"}).repartitionByRange(2, "topic_id")
     nothing = frame(lake, "topics", {}).limit(0)
-    parts = parts_of(lake.runner, rows.unionByName(nothing), writer(lake, 1).part_writer("topics"))
+    parts = parts_of(lake.runner, rows.unionByName(nothing), PartWriter("topics", lake.uri, writer(lake, 1).audit_id))
     assert [part.records for part in parts] == [1, 1]
     writer(lake, 1).append_parts("topics", parts)
     assert texts(lake, "topics", "topic_id") == ["a", "b"]

@@ -10,7 +10,7 @@ from kgroups_spark.messages.coordinator_records import (
     REASONS,
     GroupRecordDecoder,
     Undecodable,
-    layout_from_json,
+    layout_of,
     value_from_json,
 )
 from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, TOPIC_METADATA, group_metadata, text
@@ -86,8 +86,9 @@ def test_an_early_access_layout_is_taken_if_only_it_reads_all_bytes(number, layo
     assert some.items() <= found.value.items()
     released = [v for k, v in records() if k == KEY_OF_TYPE[number]]
     assert set(found.value) >= set(decode(number, released[0]).value)
-    assert layout_from_json(number, found.value_json()) == layout
-    assert {layout_from_json(number, decode(number, value).value_json()) for value in released if value} == {""}
+    assert layout_of(number, value_from_json(found.value_json())) == layout
+    read = [value_from_json(decode(number, value).value_json()) for value in released if value]
+    assert {layout_of(number, value) for value in read} == {""}
 
 
 def test_left_over_bytes_stay_with_the_released_layout_if_no_early_one_fits():

@@ -31,7 +31,7 @@ def lake(session, tmp_path):
             "file": f"/log/__consumer_offsets-{offsets_partition}/0.log",
             "file_position": position,
         }
-        part = writer.part_writer("quarantine").write(rows_of("quarantine", row))
+        part = writer.lake.write("quarantine", [rows_of("quarantine", row)], writer.audit_id)
         lake.table("quarantine").commit([part], by="test", transaction=None)
     return lake
 

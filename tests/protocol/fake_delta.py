@@ -135,8 +135,11 @@ class InMemory:
         """For DuckDB."""
         return self._rows.__arrow_c_stream__(requested_schema)
 
-    def to_batches(self, filter: pc.Expression | None = None) -> list[pa.RecordBatch]:
-        found: list[pa.RecordBatch] = self.to_table(filter=filter).to_batches()
+    def to_batches(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None
+    ) -> list[pa.RecordBatch]:
+        rows = self.to_table(filter=filter)
+        found: list[pa.RecordBatch] = rows.select(columns or rows.column_names).to_batches()
         return found
 
 

@@ -128,5 +128,5 @@ def _rows(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> pa.Table
 
 
 def _parts(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> list[Part]:
-    part = writer.part_writer(name).write(_rows(writer, name, rows))
+    part = writer.lake.write(name, [_rows(writer, name, rows)], writer.audit_id)
     return [part] if part is not None else []

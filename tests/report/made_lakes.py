@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.report.figures import Ask
-from kgroups_spark.sql import known_history
-from kgroups_spark.sql.views import needed_for
+from kgroups_spark.sql.views import KNOWN_HISTORY, needed_for
 from tests.lake.table_rows import rows_of
-from tests.views.arrow_tables import KNOWN_HISTORY, answer_of, in_duckdb
+from tests.views.arrow_tables import answer_of, in_duckdb
 
 Row = dict[str, Any]
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
@@ -87,7 +86,7 @@ def asked(lake: Mapping[str, pa.Table]) -> Iterator[Ask]:
             return _answers[key]
 
         # Readers of lakes have this view with its row as a constant.
-        connection.register(known_history.NAME, answer(KNOWN_HISTORY))
+        connection.register(KNOWN_HISTORY, answer(f"FROM {KNOWN_HISTORY}"))
         yield lambda query: answer(query).to_pylist(maps_as_pydicts="strict")
 
 

@@ -31,7 +31,7 @@ def completed(
     topics = {"topic_id": "id of gone", "topic": "gone"}
     of_lake = {"group_records": records, "group_versions": versions or [], "topics": [topics]}
     for name, rows in of_lake.items():
-        part = writer.part_writer(name).write(rows_of(name, *rows))
+        part = writer.lake.write(name, [rows_of(name, *rows)], writer.audit_id)
         lake.table(name).commit([part] if part else [], by="t", transaction=("t", 1))
     batches = [{**row, "first_offset": 1, "last_offset": 2} for row in stored]
     complete_shares(writer, [rows_of("share_partitions", *stored), rows_of("share_batches", *batches)])

@@ -242,9 +242,8 @@ def test_every_other_error_is_reported_at_once(error: str) -> None:
 
 
 def test_the_log_start_moved() -> None:
-    with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: the records to read from offset 4 on") as raised:
+    with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: the records to read from offset 4 on"):
         fetched(FakeCluster(LOG[3:], log_start=12), 4, 15)
-    assert raised.value.log_start_offset == 12
 
 
 def test_lost_offsets_can_be_skipped(fake_time: FakeTime) -> None:

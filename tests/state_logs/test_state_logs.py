@@ -11,7 +11,6 @@ from kgroups_spark.audit import run
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit
-from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
@@ -19,6 +18,7 @@ from tests.chosen import one_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches
 from tests.recorded_state_logs import answers, log_dir
+from tests.share_coordinator.share_lags import share_lag
 
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
 

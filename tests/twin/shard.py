@@ -90,7 +90,7 @@ class Shard(Groups):
         if events is not None:
             events.at(log_offset, log_timestamp)
         if group_id not in self.groups:
-            self._create_simple_group(group_id, log_offset, log_timestamp)
+            self.keep_group(log_offset, log_timestamp, group_id)
         commit = _commit((log_offset, record_type, producer_epoch, value))
         self.offsets.put(slot, commit, producer_id, is_transactional)
         if events is not None and events.moves:

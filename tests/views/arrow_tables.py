@@ -15,21 +15,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.spark.runner import frame_of
-from kgroups_spark.sql import known_history
 from kgroups_spark.sql.views import (
     FUNCTIONS,
+    KNOWN_HISTORY,
     RECORD_VIEWS,
     VIEWS,
-    Dialect,
     comments_sql,
     needed_for,
-    statement,
     view_sql,
 )
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 Rows = list[dict[str, Any]]
-KNOWN_HISTORY = (Path(__file__).parents[1] / "twin" / "known_history.sql").read_text()
 # Tables of a few rows: a second thread and the search for the best order of joins cost more than they save.
 ONE_THREAD = {"threads": 1}
 FOR_FEW_ROWS = {**ONE_THREAD, "disabled_optimizers": "join_order"}
@@ -54,7 +51,7 @@ def with_known_history(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnect
     """The same, with the row of known_history as a constant, as readers have it: functions as of a moment read it each
     time."""
     connection = in_duckdb(tables)
-    connection.register(known_history.NAME, answer_of(connection, KNOWN_HISTORY))
+    connection.register(KNOWN_HISTORY, answer_of(connection, f"FROM {KNOWN_HISTORY}"))
     return connection
 
 
@@ -89,12 +86,7 @@ def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"CREATE TABLE {name} AS FROM no_rows")
     connection.unregister("no_rows")
     for name in (*VIEWS, *FUNCTIONS):
-        connection.execute(sql_of(name, "duckdb"))
-
-
-def sql_of(name: str, dialect: Dialect) -> str:
-    """The statement that makes the view or function. Readers find the row of known_history: its twin is a query."""
-    return statement(name, KNOWN_HISTORY, dialect) if name == known_history.NAME else view_sql(name, dialect)
+        connection.execute(view_sql(name, "duckdb"))
 
 
 class InSpark:
@@ -106,8 +98,7 @@ class InSpark:
 
     def sql(self, query: str, **options: Any) -> DataFrame:
         """`options`: those of SparkSession.sql."""
-        needed = needed_for(query)
-        for name in needed_for(f"{query} {KNOWN_HISTORY}") if known_history.NAME in needed else needed:
+        for name in needed_for(query):
             if name not in self._made:
                 self._make(name)
                 self._made.add(name)
@@ -124,7 +115,7 @@ class InSpark:
         return frame_of(self.spark, rows, TABLES[name].schema)
 
     def view_sql(self, name: str) -> str:
-        return sql_of(name, "spark")
+        return view_sql(name, "spark")
 
 
 def answer_of(

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.sql.known_history import KnownRow
-from kgroups_spark.sql.views import FUNCTIONS, definition
+from kgroups_spark.sql.views import FUNCTIONS, definition, known_history_sql
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.coordinator.replay_row import ReplayRow
@@ -40,9 +39,12 @@ AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and "offsets_part
 # Reduced history is checked on these logs, which have most transactions.
 REDUCED = ("mixed-upgrade", "transactions-4.3", "dense-1")
 # As readers make it: with its row.
-KNOWN = KnownRow(
-    datetime(1970, 1, 1, tzinfo=UTC), None, datetime(2026, 11, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
-)
+KNOWN = {
+    "begins": datetime(1970, 1, 1, tzinfo=UTC),
+    "reduced_to": None,
+    "incomplete_to": datetime(2026, 11, 1, tzinfo=UTC),
+    "ends": datetime(2027, 1, 1, tzinfo=UTC),
+}
 # Each log has its partitions to itself.
 PARTITIONS_PER_LOG = 100
 
@@ -58,7 +60,7 @@ class FilesInSpark(InSpark):
         return self.spark.read.schema(TABLES[name].schema).parquet(str(self.folder / f"{name}.parquet"))
 
     def view_sql(self, name: str) -> str:
-        return KNOWN.view_sql("spark") if name == "known_history" else super().view_sql(name)
+        return known_history_sql(KNOWN, "spark") if name == "known_history" else super().view_sql(name)
 
 
 class Lake(NamedTuple):
@@ -215,7 +217,7 @@ def halves(lake: Lake) -> dict[int, int]:
 
 def views_over(tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
     connection = arrow_tables.in_duckdb(tables, alone=True)
-    connection.execute(KNOWN.view_sql("duckdb"))
+    connection.execute(known_history_sql(KNOWN, "duckdb"))
     return connection
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.lake.claim import Claim, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.local import Local
@@ -15,6 +14,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import MOMENT, rows_of
+from tests.share_coordinator.share_lags import share_lag
 from tests.views.arrow_tables import in_duckdb
 from tests.views.lag_cases import ENDS, GREATEST, SHARED, tables
 

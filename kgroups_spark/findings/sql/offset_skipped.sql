@@ -5,12 +5,12 @@
 -- audit.] If nobody meant to, keep a copy and move the group back before the topic deletes them. When, and why as far as the
 -- log shows: kgroups history {group_id:option}
 
--- `stayed`: two generations later the group is Empty as before, so members came and went, and may have read: the records
--- that show them were compacted away.
+-- `is_hidden`: the group's next record is two generations later, so members may have read: the records that show them were
+-- compacted away.
 WITH generations AS (
   SELECT offsets_partition, group_id, log_offset, lag(log_offset, 1, -1) OVER of_group AS log_offset_before,
     sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
-      AND count_if(event = 'state_changed') = 0 AS stayed
+      AS is_hidden
   FROM moved
   WHERE event IN ('generation_changed', 'state_changed')
   GROUP BY offsets_partition, group_id, log_offset
@@ -21,7 +21,7 @@ FROM _moves
 WHERE distance > 0 AND NOT EXISTS (
   SELECT 1
   FROM generations
-  WHERE stayed AND generations.offsets_partition = _moves.offsets_partition AND generations.group_id = _moves.group_id
+  WHERE is_hidden AND generations.offsets_partition = _moves.offsets_partition AND generations.group_id = _moves.group_id
     AND _moves.log_offset > log_offset_before AND _moves.log_offset < generations.log_offset
 )
 WINDOW of_group AS (PARTITION BY offsets_partition, group_id)

@@ -8,7 +8,7 @@
 -- offset_before: Committed offset before the event (offset_restarted: before the removal); start offset of a share partition; null: none
 -- offset_after: Committed offset or start offset after the event; null: none
 -- value_before: State, type, generation, topic id or state epoch before the event; an assignment as JSON; null: none
--- cause: As in group_events, but unknown instead of no_members if members came and went whose records were compacted away, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
+-- cause: As in group_events, but unknown instead of no_members if the group had members meanwhile whose records were compacted away, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
 -- log STRING: The log of the event: __consumer_offsets, __share_group_state or __transaction_state
 -- state_partition INT: Partition of that log; null: it is __consumer_offsets
 -- transactional_id, producer_id, producer_epoch of state_events
@@ -87,13 +87,13 @@ left_by AS (
     END AS cause
   FROM departures
 ),
--- Groups that are Empty two generations after they were: members came and went, whose records were compacted away.
+-- Groups that were Empty two generations before: the generation between had members, whose records were compacted away.
 visits AS (
   SELECT
     offsets_partition, group_id, log_offset,
     lag(log_offset, 1, -1) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS log_offset_before,
     sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
-      AND sum(CASE WHEN event = 'state_changed' THEN 1 ELSE 0 END) = 0 AS is_hidden
+      AS is_hidden
   FROM group_events
   WHERE event IN ('generation_changed', 'state_changed')
   GROUP BY offsets_partition, group_id, log_offset

@@ -2,7 +2,7 @@
 --
 -- group_id of committed_offsets
 -- style: an id per partition (exactly_once): each id ends in the number of its partition, and there are several; an id per thread (exactly_once_v2): an id committed partitions of several numbers, several ids committed one partition, or an id is of the form that Kafka Streams gives to threads; unknown: neither
--- ids: Transactional ids, or producer ids where __transaction_state was not read
+-- ids: Transactional ids in history, or producer ids where __transaction_state was not read
 -- partitions: Partitions with offsets in transactions
 -- most_partitions_of_an_id: Partition numbers of the id that has most
 

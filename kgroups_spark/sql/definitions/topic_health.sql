@@ -8,7 +8,7 @@
 -- bytes: Bytes of these records in the log, including batch overhead
 -- live_records: Live records: committed offsets, values in open transactions, and the newest value of each key of groups and members
 -- garbage_records: All others: those that the cleaner can remove, tombstones and markers after delete.retention.ms
--- tombstones: Tombstones of offsets, groups and members among these, without those that were read again
+-- tombstones: Tombstones of offsets, groups and members among these, without those that were read again; fewer after kgroups maintain --keep, which removes those of groups and members
 -- open_transactions: Open transactions: the cleaner cannot pass the oldest one
 -- oldest_open_transaction_offset: First record of the oldest one; null: none is open
 -- oldest_open_since: Log time of the oldest open transaction's first record; null: none is open, or no time

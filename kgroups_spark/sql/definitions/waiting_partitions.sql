@@ -6,8 +6,9 @@
 -- partition of committed_offsets
 -- wanted_by: Member in whose target assignment it is
 -- held_by: Other member that owns it until it has released it; null: no member holds it, so wanted_by gets it with its next heartbeat; share group: always
--- since: Log time from which on it has been in that target assignment; null: not known
--- revoking_since: Log time from which on held_by has been asked to release it; null: it has not been asked (its next heartbeat does), or no member holds it
+-- is_asked: Whether held_by has been asked to release it; false: its next heartbeat does, or no member holds it
+-- since: Log time from which on it has been in that target assignment; null: not known, as where the member's first record that is left (in the log, or after kgroups maintain --keep) has it already
+-- revoking_since: Log time from which on held_by has been asked to release it; null: it has not been asked, or not known, as since
 -- rebalance_timeout_ms: Rebalance timeout of held_by; null: no member holds it, or not logged
 -- out_by: When the coordinator puts held_by out of the group if it has not released its partitions: revoking_since + rebalance_timeout_ms, later if the coordinator changed meanwhile; null: one is unknown, or held_by uses the classic protocol
 
@@ -44,7 +45,8 @@ wanted AS (
 versions AS (
   SELECT *,
     -- The rebalance timer begins with each record that changes what the member has to release.
-    lag({'state': member_state, 'epoch': member_epoch, 'pending': pending_revocation_partitions}) OVER its
+    lag(log_offset) OVER its IS NOT NULL
+      AND lag({'state': member_state, 'epoch': member_epoch, 'pending': pending_revocation_partitions}) OVER its
       IS DISTINCT FROM {'state': member_state, 'epoch': member_epoch, 'pending': pending_revocation_partitions} AS is_told
   FROM group_member_versions
   WHERE group_id IN (SELECT group_id FROM wanted)
@@ -75,11 +77,11 @@ wanting AS (
       ) AS last_without
     FROM targets
   )
-  WHERE coalesce(log_offset > last_without, TRUE)
+  WHERE log_offset > last_without
   GROUP BY offsets_partition, group_id, member_id, topic_id, partition
 )
 SELECT
-  offsets_partition, group_id, topic, topic_id, partition, member_id AS wanted_by, held_by, since,
+  offsets_partition, group_id, topic, topic_id, partition, member_id AS wanted_by, held_by, coalesce(is_pending, FALSE) AS is_asked, since,
   CASE WHEN is_pending THEN revoking_since END AS revoking_since, rebalance_timeout_ms,
   CASE
     WHEN is_pending AND NOT uses_classic_protocol

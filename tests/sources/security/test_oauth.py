@@ -218,7 +218,7 @@ def test_a_missing_token_file_is_named():
         (
             {URL: "https://idp"},
             {**OPTIONS, "ssl.truststore.certificates": "x"},
-            r"in sasl\.jaas\.config, for sasl\.oauthbearer\.token\.endpoint\.url: ssl\.truststore\.certificates is PEM",
+            r"in sasl\.jaas\.config, for sasl\.oauthbearer\.token\.endpoint\.url: ssl\.truststore\.certificates has no",
         ),
         (
             {"sasl.login.callback.handler.class": "io.x.Handler"},

@@ -195,11 +195,6 @@ def test_a_tls_version_that_is_not_enabled_is_not_used():
             {"ssl.endpoint.identification.algorithm": "ldaps"},
             "must be https, or empty for no check of host names, not 'ldaps'",
         ),
-        ({"ssl.truststore.password": "hush"}, r"but no ssl\.truststore\.location"),
-        ({**TRUST, "ssl.truststore.password": "hush"}, r"a PEM truststore has no password: leave it out"),
-        ({**TRUST, "ssl.truststore.type": "JKS"}, r"certificates is PEM: set ssl\.truststore\.type=PEM"),
-        ({"ssl.truststore.certificates": TRUSTED}, r"certificates is PEM: set ssl\.truststore\.type=PEM"),
-        ({**TRUST, "ssl.truststore.type": "BKS"}, r"ssl\.truststore\.type must be one of JKS, PKCS12, PEM, not 'BKS'"),
         ({**TRUST, "ssl.truststore.location": "x"}, "are both given: give one of them"),
         ({**TRUST, "ssl.truststore.certificates": "hush"}, r"ssl\.truststore\.certificates has no certificate"),
         (
@@ -247,25 +242,17 @@ def test_unreadable_stores_are_refused_with_advice(tmp_path, monkeypatch):
             {"ssl.truststore.location": "my trust.jks", "ssl.truststore.password": "hush"},
             "ssl.truststore.location my trust.jks is a JKS store, which only Java reads. Convert it: keytool "
             "-importkeystore -srckeystore 'my trust.jks' -destkeystore 'my trust.p12' -deststoretype PKCS12 and set "
-            "ssl.truststore.type=PKCS12 and ssl.truststore.location=my trust.p12",
+            "ssl.truststore.location=my trust.p12",
         ),
         (
             {"ssl.keystore.location": "key.jks"},
             "ssl.keystore.location key.jks is a JKS store, which only Java reads. Convert it: keytool "
             "-importkeystore -srckeystore key.jks -destkeystore key.p12 -deststoretype PKCS12 and set "
-            "ssl.keystore.type=PKCS12 and ssl.keystore.location=key.p12",
+            "ssl.keystore.location=key.p12",
         ),
         (
             {"ssl.keystore.location": "key.p12", "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hush"},
             "ssl.keystore.location key.p12 cannot be read: ssl.keystore.password is wrong, or it is damaged",
-        ),
-        (
-            {"ssl.truststore.location": "key.p12", "ssl.truststore.type": "PEM"},
-            "ssl.truststore.location key.p12 is PKCS12, not PEM: set ssl.truststore.type=PKCS12",
-        ),
-        (
-            {"ssl.truststore.location": "x.pem", "ssl.truststore.type": "JKS"},
-            "ssl.truststore.location x.pem is PEM, not JKS: set ssl.truststore.type=PEM",
         ),
         (
             {"ssl.truststore.location": "x.txt", "ssl.truststore.type": "PEM"},
@@ -320,7 +307,6 @@ def test_pkcs12_stores_of_keytool_are_read():
     [
         ({"ssl.truststore.password": "hush"}, r"trust\.p12 cannot be read: ssl\.truststore\.password is wrong"),
         ({"ssl.truststore.password": ""}, r"trust\.p12 cannot be read: ssl\.truststore\.password is not given"),
-        ({"ssl.key.password": "hush"}, "a PKCS12 keystore has one password: leave it out"),
         ({"ssl.keystore.location": str(STORES / "trust.p12")}, r"trust\.p12 has no private key: one is needed"),
     ],
 )
