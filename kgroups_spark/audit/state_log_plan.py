@@ -142,7 +142,7 @@ def plan_state_logs(
             last,
             full=full,
             known_corrupt=known_corrupt(lake, topic) if lake else None,
-            # Of the other log, the start shows which records DeleteRecords has removed.
+            # The start of the other log shows which records DeleteRecords has removed.
             delete_retention=DeleteRetention.since(lake, last, delete_retention_ms, topic)
             if lake and last and not _is_deleted_from(topic)
             else None,

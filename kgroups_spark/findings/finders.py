@@ -199,7 +199,7 @@ def _make(
 
 
 def _has_rows(source: Source | None) -> bool:
-    """Of a dataset that is a guess: most files have rows."""
+    """Whether the table has rows; a dataset is taken to have some, as most files do."""
     return not isinstance(source, pa.Table) or source.num_rows > 0
 
 
