@@ -191,6 +191,11 @@ class LogRange:
     def size_bytes(self) -> int:
         return sum(piece.size_bytes for piece in self.pieces)
 
+    def without_deleted(self, log_start: int) -> LogRange:
+        """The range of a live log that begins at `log_start` now; it may be empty."""
+        pieces = tuple(p.without_deleted(log_start) if isinstance(p, FetchPiece) else p for p in self.pieces)
+        return replace(self, start_offset=max(self.start_offset, log_start), pieces=pieces)
+
 
 # Smaller ranges are not cut: every range keeps the last value of each of its slots.
 SMALLEST_CUT_BYTES = 64 << 20

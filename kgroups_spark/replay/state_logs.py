@@ -8,7 +8,7 @@ Both logs' partitions of one number are a shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -61,7 +61,7 @@ from kgroups_spark.replay.ranges import (
 from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.words import JAVA_INT_MAX, java_number
@@ -410,6 +410,12 @@ class StateShardWork:
     def place(self) -> Place:
         return self.topic, self.partition
 
+    def without_deleted(self, log_start: int) -> StateShardWork:
+        """The work if DeleteRecords moved the log's start there after planning: for share state, every five minutes."""
+        ranges = tuple(each.without_deleted(log_start) for each in self.ranges)
+        is_gap = any(each.start_offset < log_start for each in self.ranges if not each.is_reread)
+        return replace(self, ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
+
 
 @dataclass
 class StateShardRead:
@@ -584,6 +590,10 @@ def _read_and_replay(
         yield from read_and_replay(work, state, context, settings, read, records())
     except NotReadable as err:
         yield ShardLost()
+        if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
+            left = work.without_deleted(err.log_start_offset)
+            yield from _read_and_replay(left, state, records, context, settings)
+            return
         if isinstance(err, LeaderLost):
             context.live.lose_patience()
         outputs, read = left_as_it_was(work, state, context, settings, str(err), records())
