@@ -89,27 +89,26 @@ left_by AS (
     END AS cause
   FROM departures
 ),
--- Groups that were Empty two generations before: the generation between had members, whose records were compacted away.
+-- `visit`: the number of records before it, or with it, that changed the group's state or generation.
 visits AS (
-  SELECT
-    offsets_partition, group_id, log_offset,
-    lag(log_offset, 1, -1) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS log_offset_before,
-    sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
-      AS is_hidden
+  SELECT *,
+    sum(CASE WHEN event IN ('generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
+      PARTITION BY offsets_partition, group_id ORDER BY log_offset
+    ) AS visit
   FROM group_events
+),
+-- The next record is two generations later: the one between had members, whose records were compacted away.
+hidden AS (
+  SELECT offsets_partition, group_id, visit - count(*) AS visit
+  FROM visits
   WHERE event IN ('generation_changed', 'state_changed')
-  GROUP BY offsets_partition, group_id, log_offset
+  GROUP BY offsets_partition, group_id, visits.visit
+  HAVING sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
 ),
 -- `moves`: how often the offset moved while the group had no members this time. An admin resets it once or twice.
 quiet_moves AS (
   SELECT *, count(*) OVER (PARTITION BY offsets_partition, group_id, topic, partition, visit) AS moves
-  FROM (
-    SELECT *,
-      sum(CASE WHEN event IN ('generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
-        PARTITION BY offsets_partition, group_id ORDER BY log_offset
-      ) AS visit
-    FROM group_events
-  )
+  FROM visits
   WHERE cause = 'no_members'
 ),
 -- Causes that the records around an event do not show.
@@ -128,11 +127,11 @@ explained AS (
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
   UNION ALL
   SELECT moved.offsets_partition, moved.group_id, moved.log_offset, event_index,
-    CASE WHEN visits.is_hidden THEN 'unknown' ELSE 'self_assigned' END
+    CASE WHEN hidden.visit IS NULL THEN 'self_assigned' ELSE 'unknown' END
   FROM quiet_moves AS moved
-  LEFT JOIN visits ON visits.offsets_partition = moved.offsets_partition AND visits.group_id = moved.group_id
-    AND moved.log_offset > visits.log_offset_before AND moved.log_offset < visits.log_offset
-  WHERE moves > 2 OR visits.is_hidden
+  LEFT JOIN hidden ON hidden.offsets_partition = moved.offsets_partition AND hidden.group_id = moved.group_id
+    AND hidden.visit = moved.visit
+  WHERE moves > 2 OR hidden.visit IS NOT NULL
   UNION ALL
   SELECT offsets_partition, group_id, gone.log_offset, event_index, left_by.cause
   FROM group_events AS gone
