@@ -8,7 +8,7 @@
 -- offset_before: Committed offset before the event (offset_restarted: before the removal); start offset of a share partition; null: none
 -- offset_after: Committed offset or start offset after the event; null: none
 -- value_before: State, type, generation, topic id or state epoch before the event; an assignment as JSON; null: none
--- cause: As in group_events, but unknown instead of no_members if the group had members meanwhile whose records were compacted away, self_assigned instead of it if the offset moved three times or more while the group had no members, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
+-- cause: As in group_events, but unknown instead of no_members if the group had members meanwhile whose records were compacted away, or if kgroups maintain --keep has removed since when it has none, self_assigned instead of it if the offset moved three times or more while the group had no members, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
 -- log STRING: The log of the event: __consumer_offsets, __share_group_state or __transaction_state
 -- state_partition INT: Partition of that log; null: it is __consumer_offsets
 -- transactional_id, producer_id, producer_epoch of state_events
@@ -89,10 +89,11 @@ left_by AS (
     END AS cause
   FROM departures
 ),
--- `visit`: the number of records before it, or with it, that changed the group's state or generation.
+-- `visit`: the number of records before it, or with it, that changed the group's state or generation; 0: kgroups maintain
+-- --keep has removed them.
 visits AS (
   SELECT *,
-    sum(CASE WHEN event IN ('generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
+    sum(CASE WHEN event IN ('group_created', 'generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
       PARTITION BY offsets_partition, group_id ORDER BY log_offset
     ) AS visit
   FROM group_events
@@ -101,7 +102,7 @@ visits AS (
 hidden AS (
   SELECT offsets_partition, group_id, visit - count(*) AS visit
   FROM visits
-  WHERE event IN ('generation_changed', 'state_changed')
+  WHERE event IN ('group_created', 'generation_changed', 'state_changed')
   GROUP BY offsets_partition, group_id, visits.visit
   HAVING sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
 ),
@@ -127,11 +128,11 @@ explained AS (
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
   UNION ALL
   SELECT moved.offsets_partition, moved.group_id, moved.log_offset, event_index,
-    CASE WHEN hidden.visit IS NULL THEN 'self_assigned' ELSE 'unknown' END
+    CASE WHEN hidden.visit IS NULL AND moved.visit > 0 THEN 'self_assigned' ELSE 'unknown' END
   FROM quiet_moves AS moved
   LEFT JOIN hidden ON hidden.offsets_partition = moved.offsets_partition AND hidden.group_id = moved.group_id
     AND hidden.visit = moved.visit
-  WHERE moves > 2 OR hidden.visit IS NOT NULL
+  WHERE moves > 2 OR hidden.visit IS NOT NULL OR moved.visit = 0
   UNION ALL
   SELECT offsets_partition, group_id, gone.log_offset, event_index, left_by.cause
   FROM group_events AS gone
