@@ -89,8 +89,7 @@ left_by AS (
     END AS cause
   FROM departures
 ),
--- `visit`: the number of records before it, or with it, that changed the group's state or generation; 0: kgroups maintain
--- --keep has removed them.
+-- `visit`: the number of records before it, or with it, that changed the group's state or generation.
 visits AS (
   SELECT *,
     sum(CASE WHEN event IN ('group_created', 'generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
@@ -112,6 +111,9 @@ quiet_moves AS (
   FROM visits
   WHERE cause = 'no_members'
 ),
+kept AS (
+  SELECT DISTINCT offsets_partition FROM checkpoints WHERE reason = 'keep' AND log IS NULL
+),
 -- Causes that the records around an event do not show.
 explained AS (
   SELECT overdue.offsets_partition, overdue.group_id, log_offset, event_index, 'probably_expired' AS cause
@@ -128,11 +130,13 @@ explained AS (
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
   UNION ALL
   SELECT moved.offsets_partition, moved.group_id, moved.log_offset, event_index,
-    CASE WHEN hidden.visit IS NULL AND moved.visit > 0 THEN 'self_assigned' ELSE 'unknown' END
+    CASE WHEN coalesce(hidden.offsets_partition, kept.offsets_partition) IS NULL THEN 'self_assigned' ELSE 'unknown' END
   FROM quiet_moves AS moved
   LEFT JOIN hidden ON hidden.offsets_partition = moved.offsets_partition AND hidden.group_id = moved.group_id
     AND hidden.visit = moved.visit
-  WHERE moves > 2 OR hidden.visit IS NOT NULL OR moved.visit = 0
+  -- The record since which the group has no members is no longer in history.
+  LEFT JOIN kept ON kept.offsets_partition = moved.offsets_partition AND moved.visit = 0
+  WHERE moves > 2 OR coalesce(hidden.offsets_partition, kept.offsets_partition) IS NOT NULL
   UNION ALL
   SELECT offsets_partition, group_id, gone.log_offset, event_index, left_by.cause
   FROM group_events AS gone
