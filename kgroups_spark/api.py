@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import pyarrow as pa
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
-from kgroups_spark.cli.open_lake import require_lake
-from kgroups_spark.cli.options import (
+from kgroups_spark.cli.form import (
     WRITERS,
     byte_count_value,
     delivery_count_value,
@@ -25,6 +24,7 @@ from kgroups_spark.cli.options import (
     release_value,
     time_value,
 )
+from kgroups_spark.cli.open_lake import require_lake
 from kgroups_spark.errors import KgroupsError, UsageError, require_pyspark
 from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.sources.files import require_bucket

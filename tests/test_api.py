@@ -19,8 +19,8 @@ from kgroups_spark.api import Lake, LakeByDuckDb
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.form import options_of
 from kgroups_spark.cli.main import parse
-from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.local import Local
 from kgroups_spark.report.figures import GROUP_NAMES

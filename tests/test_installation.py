@@ -145,7 +145,7 @@ for words in ("groups", "expiring", "describe --group a", "metrics", "report --o
 @pytest.mark.processes
 @pytest.mark.parametrize("is_lowest", [True, False], ids=["lowest", "newest"])
 def test_a_lake_is_read_at_both_ends_of_the_ranges(is_lowest: bool, lake: Path, tmp_path: Path) -> None:
-    """Of DuckDB's and deltalake's versions."""
+    """The lowest and the newest DuckDB and deltalake that pip may install."""
     ranges = {each.name: each.specifier for each in requirements()}
     lowest = {name: next(clause.version for clause in ranges[name] if clause.operator == ">=") for name in READERS}
     wanted = [f"{name}=={lowest[name]}.*" if is_lowest else f"{name}{ranges[name]}" for name in READERS]

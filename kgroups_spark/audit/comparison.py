@@ -298,7 +298,6 @@ class Facts:
     names: set[str] = field(default_factory=set)
 
     def add(self, reported: dict[str, Any]) -> None:
-        """Adds the facts of an offsets partition."""
         number = reported["offsets_partition"]
         if reported["failure"] is None:
             self.topic_ids += reported["topic_ids"]

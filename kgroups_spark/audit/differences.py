@@ -142,7 +142,6 @@ class Loaded:
 
     @cached_property
     def groups(self) -> dict[str, GroupRow]:
-        """The groups by name."""
         return {name: group.row(self.offsets_partition) for name, group in sorted(self.state.groups.items())}
 
     def members(self, group_ids: set[str]) -> Entries:

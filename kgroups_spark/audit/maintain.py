@@ -36,7 +36,7 @@ from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.writer import LakeWriter, make_writable
-from kgroups_spark.replay.log_times import known_times
+from kgroups_spark.replay.ranges import known_times
 from kgroups_spark.replay.shard_states import of_groups
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, sized, to_epoch_ms

@@ -13,7 +13,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kgroups_spark.audit.same_log import (
     AnotherLog,
@@ -25,10 +24,8 @@ from kgroups_spark.audit.same_log import (
 )
 from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, Reading
-from kgroups_spark.lake.store import TableFile
-from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.replay.ranges import LogRange, RangeProgress
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, Reading, readings_backwards
+from kgroups_spark.replay.ranges import CLOCKS_DIFFER_MS, LogRange, RangeProgress
 from kgroups_spark.sources.partition_log import LeaderLost, PartitionLog, SegmentPiece
 from kgroups_spark.sources.segments import HIGH_WATERMARKS
 from kgroups_spark.tables.columns import Condition
@@ -44,31 +41,6 @@ from kgroups_spark.words import DAY_MS, UNITS_MS, counted, format_duration, name
 
 # Kafka's default of delete.retention.ms; __consumer_offsets is created without its own value.
 DEFAULT_DELETE_RETENTION_MS = DAY_MS
-
-
-class LastReads:
-    """The last audit that read records of a partition.
-
-    `readings`: finished audits with the partitions that they read, the newest first. It is read only if that was not
-    the audit `last`, and only as far as needed.
-    """
-
-    def __init__(self, last: AuditRow, readings: Iterator[Reading]) -> None:
-        self._last = last
-        self._backwards = readings
-        self._found: dict[int, Reading] = {}
-
-    def of(self, offsets_partition: int) -> AuditRow | Reading | None:
-        """The last audit that read records of the partition; None: the ledger has none."""
-        progress = self._last.progress(offsets_partition)
-        if progress is not None and (progress.records or progress.bytes):
-            return self._last
-        while offsets_partition not in self._found:
-            reading = next(self._backwards, None)
-            if reading is None:
-                return None
-            self._found = dict.fromkeys(reading.offsets_partitions, reading) | self._found
-        return self._found[offsets_partition]
 
 
 @dataclass(frozen=True)
@@ -91,18 +63,24 @@ class TooOld:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeleteRetention:
-    """`delete.retention.ms` of the topic, with the last reads and the clock. `now`: the audit's clock, epoch ms."""
+    """`delete.retention.ms` of the topic, with the last reads and the clock.
+
+    `last`: the last finished audit. `readings`: the finished audits before it with the partitions that they read, the
+    newest first; only as many are taken as needed. `now`: the audit's clock, epoch ms.
+    """
 
     delete_retention_ms: int
-    last_reads: LastReads
-    now: int
+    last: AuditRow
+    readings: Iterator[Reading]
+    now: int = field(default_factory=lambda: to_epoch_ms(datetime.now(UTC)))
+    _read_by: dict[int, Reading] = field(default_factory=dict)
 
     @classmethod
-    def since(cls, last: AuditRow, readings: Iterator[Reading], delete_retention_ms: int) -> DeleteRetention:
-        """Measured now, after the audit `last`; `readings` as LastReads has them."""
-        return cls(delete_retention_ms, LastReads(last, readings), to_epoch_ms(datetime.now(UTC)))
+    def since(cls, lake: Lake, last: AuditRow, delete_retention_ms: int, topic: str | None = None) -> DeleteRetention:
+        """Measured now, after the audit `last`. `topic`: of another log than the offsets log."""
+        return cls(delete_retention_ms, last, readings_backwards(lake, last.audit_id - 1, topic))
 
     def too_old(self, before: PartitionProgress, end_offset: int, newest: int | None) -> TooOld | None:
         """None if reading the new span of the partition is enough, even with missing offsets.
@@ -119,16 +97,28 @@ class DeleteRetention:
         """Milliseconds since the last read, by the ledger's clock or by log time, whichever is longer: a copy of a log
         may be read long after it was made.
 
-        A log time more than a day ahead of the ledger's clock does not count (replay/log_times.py). A wrong time
+        A log time more than a day ahead of the ledger's clock does not count (replay/ranges.py). A wrong time
         that is not ahead counts, because reading a partition again without need does no harm.
         """
-        read = self.last_reads.of(offsets_partition)
+        read = self._last_read(offsets_partition)
         if read is None:
             return 0
         ages, latest = [self.now - to_epoch_ms(read.started_at)], self.now + CLOCKS_DIFFER_MS
         if newest is not None and newest <= latest and read.newest_log_timestamp is not None:
             ages.append(newest - to_epoch_ms(read.newest_log_timestamp))
         return max(ages)
+
+    def _last_read(self, offsets_partition: int) -> AuditRow | Reading | None:
+        """The last audit that read records of the partition; None: the ledger has none."""
+        progress = self.last.progress(offsets_partition)
+        if progress is not None and (progress.records or progress.bytes):
+            return self.last
+        while offsets_partition not in self._read_by:
+            reading = next(self.readings, None)
+            if reading is None:
+                return None
+            self._read_by = dict.fromkeys(reading.offsets_partitions, reading) | self._read_by
+        return self._read_by[offsets_partition]
 
 
 @dataclass(frozen=True)
@@ -581,40 +571,18 @@ def missing_files_note(plan: AuditPlan) -> Iterator[str]:
 
 
 KnownCorrupt = dict[int, set[tuple[str, int]]]
-IN_A_FILE = (Condition("reason", "==", "corrupt_batch"), Condition("file", "is not null"))
 
 
-def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
-    """File names and positions of corrupt batches that are in quarantine, by offsets partition.
-
-    Older ones are left out if their files can be skipped: once a sound batch after it was read, a corrupt batch is not
-    found again. So for each partition with a sound batch in the last audit (None: no audit has finished), its corrupt
-    batches are enough.
-    """
-    if before is None:
-        return {}
-    idle = {
-        each.offsets_partition
-        for each in before.partitions or ()
-        if each.last_batch_offset is None or each.last_batch_offset < each.start_offset
-    }
-    files = [file for file in lake.table("quarantine").files() if _may_hold(file, before.audit_id, idle)]
-    columns = ["offsets_partition", "file", "file_position"]
-    return places(lake.rows("quarantine", files=files, columns=columns, conditions=IN_A_FILE), "offsets_partition")
-
-
-def places(corrupt: pa.Table, partition: str) -> KnownCorrupt:
-    """The file names and positions of rows with file and file_position, by their column `partition`."""
+def known_corrupt(lake: Lake, topic: str | None = None) -> KnownCorrupt:
+    """File names and positions of corrupt batches that are in quarantine, by partition. `topic`: of another log than
+    the offsets log."""
+    conditions = [Condition("reason", "==", "corrupt_batch"), Condition("file", "is not null")]
+    table, partition = "quarantine", "offsets_partition"
+    if topic is not None:
+        table, partition = "state_quarantine", "state_partition"
+        conditions.append(Condition("log", "==", topic))
     known: KnownCorrupt = {}
-    for row in corrupt.to_pylist():
-        known.setdefault(row[partition], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
+    if lake.table(table).files():
+        for row in lake.rows(table, columns=[partition, "file", "file_position"], conditions=conditions).to_pylist():
+            known.setdefault(row[partition], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
     return known
-
-
-def _may_hold(file: TableFile, audit_id: int, idle: Collection[int]) -> bool:
-    """Whether the file may have rows of that audit, or rows of older audits about the `idle` partitions."""
-    newest = file.bound("maxValues", "audit_id")
-    lowest, highest = (file.bound(which, "offsets_partition") for which in ("minValues", "maxValues"))
-    if newest is None or lowest is None or highest is None or newest >= audit_id:
-        return True
-    return any(lowest <= offsets_partition <= highest for offsets_partition in idle)

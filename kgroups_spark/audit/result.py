@@ -30,9 +30,8 @@ from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.replay.counts import MOST_PARTITIONS
-from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS, LogTimes, newest_time
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, is_unsettled
-from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
+from kgroups_spark.replay.ranges import CLOCKS_DIFFER_MS, LogTimes, RangeProgress, newest_time, newly_quarantined
 from kgroups_spark.replay.shard_states import Stored
 from kgroups_spark.replay.sinks import sink_of
 from kgroups_spark.replay.state_logs import (

@@ -1,8 +1,10 @@
 """One audit, step by step: begin, read, replay, write, finish. At the end also `kgroups rebuild`.
 
     begin    claim a number -> delete what unfinished audits left -> plan -> [rebuild]
-    read     stage 1: bytes -> rows of history                                                 (night.py)
-    replay   stage 2: saved state, history -> rows of the other tables, new state              (night.py)
+    read     ranges of the log -> rows of history                                              tasks
+    read on  records that the log received meanwhile                                           tasks
+    settle   without partitions that were given up; the moment of the decisions
+    replay   saved state, rows of history -> rows of all other tables, new state               tasks; a shard each
     write    history -> current tables -> saved state
     finish   findings -> ledger
 
@@ -12,13 +14,15 @@ History is committed before the current tables. The ledger's row is last, and no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
-from kgroups_spark.audit.night import HISTORY, Step, night_result, read_steps, replay_step
 from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
 from kgroups_spark.audit.plan import (
     DEFAULT_DELETE_RETENTION_MS,
@@ -26,6 +30,7 @@ from kgroups_spark.audit.plan import (
     DeleteRetention,
     known_corrupt,
     plan_audit,
+    read_on,
     require_readable,
 )
 from kgroups_spark.audit.rebuild import rebuild
@@ -43,21 +48,181 @@ from kgroups_spark.audit.result import (
 )
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_shares, plan_state_logs
-from kgroups_spark.audit.work import AuditWork, Moment, intention, replace_current, saved_state
+from kgroups_spark.audit.work import AuditWork, Moment, intention, read_again, replace_current, saved_state
 from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
 from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
-from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
+from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.writer import make_writable
-from kgroups_spark.replay.sinks import sink_of
+from kgroups_spark.replay.history_rows import COLUMNS
+from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
+from kgroups_spark.replay.shard_states import Stored
+from kgroups_spark.replay.sinks import AGAIN, PASSED_ON, ROWS, Given, Made, Sink, Work, sink_of
+from kgroups_spark.replay.stages import (
+    EXPIRY,
+    TRAFFIC,
+    Ranges,
+    ShardTask,
+    progress_from_json,
+    read_tasks,
+    replay_shards,
+    rows_of_ranges,
+)
 from kgroups_spark.replay.state_logs import ClusterFact, Settings
+from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.sources.files import Task
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import as_table, table_batch
-from kgroups_spark.tables.schemas import CHECKPOINTS
-from kgroups_spark.words import counted, to_epoch_ms
+from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
+from kgroups_spark.words import counted, named_partitions, to_epoch_ms
+
+if TYPE_CHECKING:
+    from kgroups_spark.spark.runner import SparkRunner
+
+
+# The columns of quarantine that identify the records that an audit has decoded again.
+DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
+HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and name not in STATE_LOG_TABLES]
+
+
+@dataclass
+class Step:
+    """One action of an audit. Its tasks get the rows of a DataFrame, write rows of tables as Parquet files, and report
+    them. By Spark these two are the same:
+
+        step.end(step.rows.mapInArrow(step.function, step.reports))
+        step.run()
+
+    `what`: its line of progress.
+    """
+
+    work: AuditWork
+    sink: Sink
+    given: Given
+    of_task: Work
+    what: str
+    _made: Made | None = None
+
+    @property
+    def rows(self) -> Any:
+        """A DataFrame with a row for each range of the log, or for each shard; a Spark partition has those of one task,
+        in their order. Files that are carried to tasks come first."""
+        return self._spark.frame(*self.given)
+
+    @property
+    def function(self) -> Task:
+        return self._spark.function(self.sink.task(self.of_task))
+
+    @property
+    def reports(self) -> Any:
+        return self._spark.reports
+
+    def end(self, reports: Any) -> None:
+        """Runs the action, whose DataFrame of reports it gets."""
+        with self._spark.watched(self.work.progress, self.what):
+            self._made = self.sink.took(self._spark.collected(reports))
+
+    def run(self) -> None:
+        """The same by any engine."""
+        with self.sink.runner.watched(self.work.progress, self.what):
+            self._made = self.sink.run(self.given, self.of_task)
+
+    @property
+    def made(self) -> Made:
+        """Raises KgroupsError if the step has not ended."""
+        if self._made is None:
+            raise KgroupsError(f"a step of the audit has not ended: {self.what}")
+        return self._made
+
+    @property
+    def _spark(self) -> SparkRunner:
+        return cast("SparkRunner", self.sink.runner)
+
+
+def read_steps(work: AuditWork, sink: Sink) -> Generator[Step, None, list[RangeProgress]]:
+    """Reads what is new, then what the log received meanwhile, if that is needed. Each record is read only once,
+    because the cleaner may run between two reads of a log, on a broker and in its folder.
+
+    Returns the progress of each range, and of the partitions that were given up.
+    """
+    progress = yield from _read(work, sink, work.ranges_by_task)
+    if more := read_on(work.plan, progress):
+        progress += yield from _read(work, sink, work.by_task(more))
+    return progress
+
+
+def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> Generator[Step, None, list[RangeProgress]]:
+    if not tasks:
+        return []
+    ranges = [each for of_task in tasks for each in of_task]
+    function = partial(read_tasks, ranges, work.read_context(len(tasks)))
+    yield (step := Step(work, sink, Given(rows_of_ranges(tasks)), function, work.reading))
+    progress = list(map(progress_from_json, step.made.facts))
+    read = {(each.offsets_partition, each.number) for each in progress}
+    given_up = {each.offsets_partition for each in progress if each.given_up is not None}
+    _require_all(
+        "read",
+        (
+            each.offsets_partition
+            for each in ranges
+            if not each.only_if_missing
+            and each.offsets_partition not in given_up
+            and (each.offsets_partition, each.number) not in read
+        ),
+    )
+    return progress
+
+
+def replay_step(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Step:
+    """Replays every shard from its saved state, with its new history: a key, its values in log order and a state give
+    rows and a new state, as in mapGroupsWithState."""
+    new, again = sink.tables((ROWS, PASSED_ON)), sink.tables((AGAIN,))
+    stored = Stored(work.lake, [*new.values(), *again.values()])
+    given = {TRAFFIC: new[TRAFFIC]}
+    if work.state.audit_id is not None:
+        given |= stored.left_by(LakeAsOfAudit(work.lake, work.audit_id), CHECKPOINTS, work.state.audit_id)
+    if work.before is not None:
+        given |= stored.left_by(work.then, EXPIRY)
+    quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN) if work.state.has_decoded_again else None
+    task = ShardTask(
+        work.night(progress, moment.as_of_ms),
+        work.ends(progress),
+        StoredHistory(new),
+        is_night=True,
+        state_of=work.state.audit_id,
+        given=given,
+        read_again=read_again(work.plan, progress),
+        again=StoredHistory(again),
+        decoded_again=quarantine,
+    )
+    tasks = work.shards_by_task(progress)
+    function = partial(replay_shards, task, tasks)
+    return Step(
+        work, sink, stored.given_to(tasks), function, f"replaying {counted(len(work.shards), 'coordinator shard')}"
+    )
+
+
+def night_result(sink: Sink, replay: Step, progress: list[RangeProgress], moment: Moment) -> AuditResult:
+    """The result of a night whose replay has ended. Raises KgroupsError if a shard was not replayed."""
+    made = replay.made
+    replayed = {shard for each in made.facts for shard in each["shards"]}
+    _require_all("replayed", (shard for shard in replay.work.shards if shard not in replayed))
+    rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
+    quarantined = newly_quarantined(progress) + Counter(load_would_fail=made.rows["quarantine"])
+    return AuditResult(moment, progress, rows_added, quarantined)
+
+
+def _require_all(done: str, left: Iterable[int]) -> None:
+    if missing := sorted({*left}):
+        raise KgroupsError(f"{named_partitions(missing)} was not {done} whole: rows of the step were left out")
+
+
+# The steps in their order.
+
 
 FACTS = "cluster_facts"
 
@@ -230,12 +395,13 @@ def _planned(
 ) -> tuple[AuditPlan, StatePlan]:
     """The new part of all logs since the last finished audit. Raises if no partition can be read, or for another log.
     Only the plan of a claimed audit knows what must be read again, and the damage in quarantine."""
+    retention_ms = source.settings.delete_retention_ms
     plan = plan_audit(
         source.logs,
         last,
         full=options.full,
-        known_corrupt=known_corrupt(lake, last) if is_claimed else None,
-        delete_retention=_delete_retention(lake, last, source.settings) if last and is_claimed else None,
+        known_corrupt=known_corrupt(lake) if last and is_claimed else None,
+        delete_retention=DeleteRetention.since(lake, last, retention_ms) if last and is_claimed else None,
         readings=KnownReadings.of(lake, last, accept=options.accept_log_change) if last else None,
     )
     states = plan_state_logs(
@@ -248,11 +414,6 @@ def _planned(
     )
     require_readable((plan, *states.plans.values()))
     return plan, states
-
-
-def _delete_retention(lake: Lake, last: AuditRow, settings: AuditSettings) -> DeleteRetention:
-    readings = readings_backwards(lake, last.audit_id - 1)
-    return DeleteRetention.since(last, readings, settings.delete_retention_ms)
 
 
 def _finished(

@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.audit.plan import (
-    IN_A_FILE,
+    DEFAULT_DELETE_RETENTION_MS,
     AuditPlan,
     DeleteRetention,
-    KnownCorrupt,
     PartitionPlan,
+    known_corrupt,
     not_read_now,
-    places,
     plan_audit,
     read_now,
 )
@@ -28,14 +27,13 @@ from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings.finders import listing_row, open_on_partition
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, readings_backwards
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
 from kgroups_spark.offsets.columns import milliseconds
-from kgroups_spark.replay.log_times import newest_time
-from kgroups_spark.replay.ranges import RangeProgress, not_corrected_notes
+from kgroups_spark.replay.ranges import RangeProgress, newest_time, not_corrected_notes
 from kgroups_spark.replay.state_logs import StateShardRead, StateShardWork
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.columns import Condition
@@ -54,7 +52,6 @@ class StatePlan:
 
     @property
     def is_new(self) -> bool:
-        """Whether there is anything to read."""
         return any(plan.is_new for plan in self.plans.values())
 
     @property
@@ -130,7 +127,7 @@ def plan_state_logs(
     *,
     lake: Lake | None = None,
     full: bool = False,
-    delete_retention_ms: int | None = None,
+    delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS,
     accept: bool = False,
 ) -> StatePlan:
     """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster.
@@ -144,31 +141,14 @@ def plan_state_logs(
             given,
             last,
             full=full,
-            known_corrupt=_known_corrupt(lake, topic) if lake else None,
-            delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
+            known_corrupt=known_corrupt(lake, topic) if lake else None,
+            # The start of the other log shows which records DeleteRecords has removed.
+            delete_retention=DeleteRetention.since(lake, last, delete_retention_ms, topic)
+            if lake and last and not _is_deleted_from(topic)
+            else None,
             readings=KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0, accept),
         )
     return StatePlan(plans, before)
-
-
-def _delete_retention(
-    lake: Lake | None, last: AuditRow | None, topic: str, delete_retention_ms: int | None
-) -> DeleteRetention | None:
-    """The delete retention of a compacted log; None for the other one, whose start shows which records DeleteRecords
-    has removed."""
-    if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
-        return None
-    readings = readings_backwards(lake, last.audit_id - 1, topic)
-    return DeleteRetention.since(last, readings, delete_retention_ms)
-
-
-def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
-    """As plan.known_corrupt, from state_quarantine."""
-    if not lake.table("state_quarantine").files():
-        return {}
-    columns = ["state_partition", "file", "file_position"]
-    is_one = [*IN_A_FILE, Condition("log", "==", topic)]
-    return places(lake.rows("state_quarantine", columns=columns, conditions=is_one), "state_partition")
 
 
 def _is_deleted_from(topic: str) -> bool:

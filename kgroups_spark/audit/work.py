@@ -33,21 +33,19 @@ from kgroups_spark.replay.counts import (
     fitting_by_partition,
     sightings,
 )
-from kgroups_spark.replay.log_times import (
+from kgroups_spark.replay.ranges import (
     CLOCKS_DIFFER_MS,
     Judged,
+    LogRange,
     LogTimes,
+    RangeProgress,
+    ReadContext,
     ahead_notes,
+    cut,
+    damaged_when_read_again,
     known_times,
     live_as_of,
     newest_time,
-)
-from kgroups_spark.replay.ranges import (
-    LogRange,
-    RangeProgress,
-    ReadContext,
-    cut,
-    damaged_when_read_again,
     not_corrected_notes,
     ranges_by_fetcher,
     ranges_by_task,

@@ -2,8 +2,7 @@
 
 entry.py        the process: streams, Ctrl-C, what is imported
 main.py         the list of commands; arguments to a command; a failure to a message and an exit code
-form.py         the form of most commands, and moments (`--as-of`)
-options.py      options that commands share, and the readers of their values
+form.py         the form of a command, options that commands share and the readers of their values, moments (`--as-of`)
 open_lake.py    the lake of --lake, by DuckDB or Spark; a Spark session when there is work for it
 output.py       rows as a table for a screen of any width, JSON or CSV; notes on stderr; output files; progress
 

@@ -27,10 +27,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
-from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, WRITER, Option, add_options
-from kgroups_spark.cli.open_lake import OF_PYARROW, require_file_system, require_free, require_lake_path, start_engine
-from kgroups_spark.cli.options import (
+from kgroups_spark.cli.form import (
+    LAKE,
+    OFFSETS_PARTITIONS,
+    TAKE_OVER,
+    WRITER,
+    Option,
     OptionParser,
+    add_options,
     byte_count_value,
     delivery_count_value,
     lake_location,
@@ -41,6 +45,7 @@ from kgroups_spark.cli.options import (
     release_value,
     time_value,
 )
+from kgroups_spark.cli.open_lake import OF_PYARROW, require_file_system, require_free, require_lake_path, start_engine
 from kgroups_spark.cli.output import say_lines, work_reported
 from kgroups_spark.errors import UsageError
 from kgroups_spark.words import named_partitions

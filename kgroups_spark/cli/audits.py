@@ -21,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.cli.form import LAKE, ROWS, Option, screen, write
+from kgroups_spark.cli.form import LAKE, ROWS, Option, duration_value, positive_count_value, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import duration_value, positive_count_value
 from kgroups_spark.cli.output import say, say_lines, write_rows
 from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log
 from kgroups_spark.sql.reader import LakeReader, to_rows

@@ -15,9 +15,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, screen, write
+from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, duration_value, fail_if_any, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import duration_value, fail_if_any
 from kgroups_spark.cli.output import say_lines
 from kgroups_spark.sql.reader import LakeReader, Row
 from kgroups_spark.words import DAY_MS, counted, format_duration, shell_option, shell_word, to_datetime

@@ -27,9 +27,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.audit.differences import Difference
-from kgroups_spark.cli.form import FORMAT, LAKE, WIDE, WRITER, Option, screen, write
+from kgroups_spark.cli.form import (
+    FORMAT,
+    LAKE,
+    WIDE,
+    WRITER,
+    Option,
+    fail_if_any,
+    group_value,
+    positive_duration_value,
+    release_value,
+    screen,
+    write,
+)
 from kgroups_spark.cli.open_lake import existing_lake, start_engine
-from kgroups_spark.cli.options import fail_if_any, group_value, positive_duration_value, release_value
 from kgroups_spark.cli.output import Column, say_lines, work_reported
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.words import (

@@ -13,8 +13,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from kgroups_spark.cli.form import UNUSED_LAKE, Option
-from kgroups_spark.cli.options import name_value
+from kgroups_spark.cli.form import UNUSED_LAKE, Option, name_value
 from kgroups_spark.errors import UsageError
 
 # shtab generates the scripts for five shells from argparse's own parsers. They are static, so a TAB costs nothing

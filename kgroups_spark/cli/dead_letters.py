@@ -15,9 +15,19 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.cli.form import FAIL_IF_ANY, GROUP, LAKE, ROWS, TOPIC, Option, screen, write
+from kgroups_spark.cli.form import (
+    FAIL_IF_ANY,
+    GROUP,
+    LAKE,
+    ROWS,
+    TOPIC,
+    Option,
+    fail_if_any,
+    moment_value,
+    screen,
+    write,
+)
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import fail_if_any, moment_value
 from kgroups_spark.cli.output import say
 from kgroups_spark.sql.reader import SqlCondition, of_groups, of_topics, require_known
 from kgroups_spark.sql.views import columns_of

@@ -18,9 +18,8 @@ import sys
 from pathlib import Path
 
 from kgroups_spark.cli import audit
-from kgroups_spark.cli.form import LAKE, WRITER
+from kgroups_spark.cli.form import LAKE, WRITER, lake_location
 from kgroups_spark.cli.open_lake import open_lake, require_free, require_lake_path
-from kgroups_spark.cli.options import lake_location
 from kgroups_spark.cli.output import say, show, terminal_width, wrapped
 from kgroups_spark.errors import has_pyspark
 from kgroups_spark.package_data import on_disk

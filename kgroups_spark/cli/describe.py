@@ -21,9 +21,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, TYPES, Moment, Option, column, write
+from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, TYPES, Moment, Option, asked_groups, column, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import Column, say_lines, show, write_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.sql.reader import (

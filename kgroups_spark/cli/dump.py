@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.cli.form import UNUSED_LAKE, Option
-from kgroups_spark.cli.options import group_value, name_value
+from kgroups_spark.cli.form import UNUSED_LAKE, Option, group_value, name_value
 from kgroups_spark.cli.output import json_line, say
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import (

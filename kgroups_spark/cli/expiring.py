@@ -21,9 +21,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from kgroups_spark.cli.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded_for, screen, write
+from kgroups_spark.cli.form import (
+    ALL,
+    FAIL_IF_ANY,
+    LAKE,
+    ROWS,
+    Option,
+    duration_value,
+    fail_if_any,
+    folded_for,
+    moment_value,
+    positive_duration_value,
+    screen,
+    write,
+)
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import duration_value, fail_if_any, moment_value, positive_duration_value
 from kgroups_spark.cli.output import Column, require_place, say, write_file, write_rows
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import LakeReader, Row

@@ -22,9 +22,8 @@ from datetime import datetime
 from pathlib import Path
 
 from kgroups_spark.cli.describe import ABOUT_SHARE_STATE
-from kgroups_spark.cli.form import AS_OF, ENGINE, GROUPS, LAKE, TOPIC, Option, times_as_of
+from kgroups_spark.cli.form import AS_OF, ENGINE, GROUPS, LAKE, TOPIC, Option, asked_groups, times_as_of
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import STDOUT, csv_rows, require_place, say, say_lines, write_file
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sql.reader import LakeReader, Row, of_groups, of_topics, require_known, require_known_topics

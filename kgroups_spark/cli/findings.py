@@ -21,14 +21,22 @@ import sys
 from collections import Counter
 from functools import partial
 
-from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
+from kgroups_spark.cli.form import (
+    FAIL_IF_ANY,
+    LAKE,
+    ROWS,
+    Option,
+    fail_if_any,
+    group_value,
+    names_value,
+    write,
+)
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import fail_if_any, group_value, names_value, positive_count_value
 from kgroups_spark.cli.output import filled, say, say_lines, screen_width, show, until_closed
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings.finders import has_looked
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
-from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards, removal_of, removals
+from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards, removals
 from kgroups_spark.sql.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
@@ -40,10 +48,7 @@ OPTIONS = (
     Option("--severity SEVERITY,...", f"only of these severities: {', '.join(SEVERITIES)}", names_value(SEVERITIES)),
     Option("--finding NAME,...", "only these findings (names below)", names_value(tuple(KINDS))),
     Option("--group G ...", "only of this group; may be repeated", group_value),
-    (
-        Option("--audit N", "those of audit N (default: the last one)", positive_count_value),
-        Option("--all-audits", "those of all audits, the last one's first"),
-    ),
+    Option("--all-audits", "those of all audits, the last one's first"),
     FAIL_IF_ANY,
     *ROWS,
 )
@@ -88,7 +93,7 @@ def severity_counts(rows: Rows) -> str:
 
 
 def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
-    """Numbers of the audits to report. Raises UsageError for one that did not look for findings."""
+    """Numbers of the audits to report."""
     finished = finished_backwards(partial(reader.table_rows, "audits"), ["rows_added"], reader.audit_id)
     looked = (row["audit_id"] for row in finished if has_looked(row))
     last = next(looked, None)
@@ -96,24 +101,7 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
         raise KgroupsError(
             f"no audit of {reader.location} has looked for findings yet (older versions did not): run kgroups audit"
         )
-    if arguments.all_audits:
-        return [last, *looked]
-    if arguments.audit not in (None, last):
-        removal = removal_of(removals(reader.table_rows), arguments.audit)
-        if removal is not None:
-            raise KgroupsError(
-                f"the findings of audit {arguments.audit} are gone: kgroups maintain --keep (audit {removal.by}) "
-                f"removed those of audits up to {removal.up_to}"
-            )
-        asked = reader.ledger_rows(
-            [Condition("audit_id", "==", arguments.audit), IS_FINISHED], ["audit_id", "rows_added"]
-        )
-        if not any(map(has_looked, asked)):
-            raise UsageError(
-                f"audit {arguments.audit} did not look for findings: it has not finished, was maintenance, or does not "
-                f"exist; the last one that did is {last} (kgroups audits lists them)"
-            )
-    return [arguments.audit or last]
+    return [last, *looked] if arguments.all_audits else [last]
 
 
 def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:

@@ -14,9 +14,21 @@ from __future__ import annotations
 import argparse
 from operator import itemgetter
 
-from kgroups_spark.cli.form import ALL, AS_OF, LAKE, ROWS, TYPES, Moment, Option, folded_for, screen, write
+from kgroups_spark.cli.form import (
+    ALL,
+    AS_OF,
+    GROUP_STATES,
+    LAKE,
+    ROWS,
+    TYPES,
+    Moment,
+    Option,
+    folded_for,
+    names_value,
+    screen,
+    write,
+)
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import GROUP_STATES, names_value
 from kgroups_spark.cli.output import say_lines
 from kgroups_spark.sql.reader import Rows
 from kgroups_spark.tables.schemas import TABLES

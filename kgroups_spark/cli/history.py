@@ -34,13 +34,17 @@ from kgroups_spark.cli.form import (
     ROWS,
     TOPIC,
     Option,
+    asked_groups,
+    fail_if_any,
+    moment_value,
+    names_value,
+    positive_count_value,
     reduced_history,
     screen,
     times_as_of,
     write,
 )
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import asked_groups, fail_if_any, moment_value, names_value, positive_count_value
 from kgroups_spark.cli.output import Column, say, say_lines
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import (

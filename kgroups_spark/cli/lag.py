@@ -16,9 +16,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from kgroups_spark.cli.form import GROUP, LAKE, ROWS, TOPIC, Option, screen, write
+from kgroups_spark.cli.form import GROUP, LAKE, ROWS, TOPIC, Option, moment_value, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import moment_value
 from kgroups_spark.cli.output import say
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sql.reader import Row, of_groups, of_topics, require_known, require_known_topics

@@ -21,8 +21,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Any
 
-from kgroups_spark.cli.form import LAKE, add_options, help_of
-from kgroups_spark.cli.options import OptionParser
+from kgroups_spark.cli.form import LAKE, OptionParser, add_options, help_of
 from kgroups_spark.cli.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.package_data import __version__

@@ -18,9 +18,8 @@ from __future__ import annotations
 import argparse
 
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
-from kgroups_spark.cli.form import LAKE, TAKE_OVER, WRITER, Option
+from kgroups_spark.cli.form import LAKE, TAKE_OVER, WRITER, Option, options_of, positive_duration_value
 from kgroups_spark.cli.open_lake import existing_lake, start_engine
-from kgroups_spark.cli.options import options_of, positive_duration_value
 from kgroups_spark.cli.output import say_lines, work_reported
 
 OPTIONS = (

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgroups_spark.cli.options import lake_location
+from kgroups_spark.cli.form import lake_location
 from kgroups_spark.cli.output import say
 from kgroups_spark.errors import KgroupsError, UsageError, has_pyspark, may_have_catalog, require_pyspark
 from kgroups_spark.sources.files import SCHEMES, require_bucket
@@ -84,7 +84,7 @@ def require_lake_path(location: str) -> None:
     require_bucket(location)
     if not is_path(location):
         require_pyspark()
-        from kgroups_spark.lake.by_spark import schema_words
+        from kgroups_spark.lake.kernel import schema_words
 
         schema_words(location)
         if not may_have_catalog():

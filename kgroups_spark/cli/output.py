@@ -560,7 +560,7 @@ class Progress:
 @contextmanager
 def work_reported(failed: str) -> Iterator[Progress]:
     """Shows the progress of the block's work. A failure is one line, which begins with `failed`."""
-    from kgroups_spark.lake.failures import machine_failures_reported
+    from kgroups_spark.errors import machine_failures_reported
 
     progress = Progress()
     try:

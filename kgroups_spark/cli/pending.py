@@ -20,9 +20,8 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, screen, write
+from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, duration_value, fail_if_any, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import duration_value, fail_if_any
 from kgroups_spark.cli.output import say, say_lines
 from kgroups_spark.coordinator.transaction_shard import (
     MAX_TRANSACTION_TIMEOUT_MS,

@@ -18,9 +18,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, WRITER, Option
+from kgroups_spark.cli.form import (
+    LAKE,
+    OFFSETS_PARTITIONS,
+    TAKE_OVER,
+    WRITER,
+    Option,
+    options_of,
+    positive_duration_value,
+    release_value,
+    time_value,
+)
 from kgroups_spark.cli.open_lake import existing_lake, start_engine
-from kgroups_spark.cli.options import options_of, positive_duration_value, release_value, time_value
 from kgroups_spark.cli.output import say_lines, work_reported
 
 if TYPE_CHECKING:

@@ -32,9 +32,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.cli.form import LAKE, ROWS, Option, incomplete_history, screen
+from kgroups_spark.cli.form import LAKE, ROWS, Option, incomplete_history, screen, text_value
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import text_value
 from kgroups_spark.cli.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.spark.interruption import going_on, is_interruption

@@ -6,9 +6,8 @@ fetch.py               a range of it as a file of whole batches, with a limit on
 connection.py          one connection to one broker; how long to wait
 requests.py            requests and answers, each answer checked before use
 client_properties.py   kafka-python's settings from the properties of Java's clients
-property.py            one property: its value, its errors; secrets that messages hide
-tls.py                 TLS from ssl.* properties
-sasl.py, oauth.py      SASL from sasl.* properties; the tokens of OAUTHBEARER
+security.py            values of properties, secrets that messages hide, login modules; TLS from ssl.* properties
+sasl.py                SASL from sasl.* properties; the tokens of OAUTHBEARER
 """
 
 from kgroups_spark.errors import KgroupsError, how_to_install

@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from kgroups_spark.cluster.property import (
+from kgroups_spark.cluster.sasl import Sasl, sasl
+from kgroups_spark.cluster.security import (
     BadClientProperty,
     Secrets,
+    Tls,
     one_of,
     read_properties_file,
     shown,
+    tls,
     whole_number,
 )
-from kgroups_spark.cluster.sasl import Sasl, sasl
-from kgroups_spark.cluster.tls import Tls, tls
 from kgroups_spark.words import did_you_mean
 
 # The names of Kafka's client properties, and the treatment of each here.

@@ -378,7 +378,8 @@ class FetchedLog:
             if not self._skip_lost:
                 raise LogStartMoved(
                     f"{self._place} starts at offset {start}: the records to read from offset {self._next_offset} on "
-                    "have been deleted"
+                    "have been deleted",
+                    start,
                 )
             self._next_offset, self._last_epoch = start, None
         elif self._next_offset > end:

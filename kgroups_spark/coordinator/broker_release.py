@@ -102,7 +102,6 @@ class Reported:
 
 
 def release_of(broker: Broker) -> Reported:
-    """The release whose rules the broker follows."""
     minor, evidence = _software(broker)
     if minor not in WITH_BOTH_COORDINATORS:
         return Reported(minor, evidence)

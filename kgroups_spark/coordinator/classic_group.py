@@ -18,7 +18,7 @@ import orjson
 from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
-from kgroups_spark.messages.user_data import user_data_json
+from kgroups_spark.messages.group_metadata import user_data_json
 
 # Topics of a classic member's subscription, as the coordinator itself reads it.
 #

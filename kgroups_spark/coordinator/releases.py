@@ -392,7 +392,6 @@ class ReplayFailure(Exception):
 
 
 def unknown_version(record_type: int, value_version: int) -> str:
-    """Kafka's message for a value of an unknown version."""
     return f"Found an unknown record version {value_version} for {record_type} type"
 
 

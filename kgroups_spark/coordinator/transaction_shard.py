@@ -334,8 +334,6 @@ _NO_TAGS = {
 
 
 class Verdict(Enum):
-    """The verdict on a transaction that is open on a partition."""
-
     WITHIN_MAXIMUM = "open for no longer than the maximum"
     LISTED = "the transaction coordinator lists the partition and will write the marker"
     TWO_PHASE = "an external coordinator ends it"

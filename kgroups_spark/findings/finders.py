@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 
 from kgroups_spark.coordinator.transaction_shard import (
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -103,7 +104,8 @@ def open_on_partition(transaction: ListingRow, offsets: Iterable[ListingRow]) ->
 
 # Findings as SQL of DuckDB: a file each in `sql/`.
 #
-#     -- error: committed offsets of a group that does not exist          its severity and its summary
+#     -- error by committed_offsets: committed offsets of a group ...     its severity, the tables of which one has a
+#                                                                         row for each of its rows, and its summary
 #     --
 #     -- {offsets:counted committed offset} belong to {group_id} ...      the sentences of a row (words.py)
 #
@@ -117,9 +119,13 @@ def open_on_partition(transaction: ListingRow, offsets: Iterable[ListingRow]) ->
 # last audit), and those of MADE. Views know `$audit_id` only.
 
 
-def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
-    """DuckDB with the facts of the audit. Tables are registered when a finding needs them. `folder`: for rows that do
-    not fit into its memory."""
+Source: TypeAlias = pa.Table | pa.dataset.Dataset
+# The tables and views that there are: whether with this audit's rows only, and what DuckDB reads; None: a view.
+Made = dict[str, tuple[bool, Source | None]]
+
+
+def connect(folder: str) -> DuckDBPyConnection:
+    """DuckDB. Tables are registered when a finding needs them. `folder`: for rows that do not fit into its memory."""
     import duckdb
 
     connection = duckdb.connect()
@@ -127,20 +133,6 @@ def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
     # Most of the driver's memory is for Spark: DuckDB writes rows beyond this limit to files.
     connection.execute("SET memory_limit = '512MB'")
     connection.execute("SET temp_directory = $folder", {"folder": folder})
-    given, not_given = dict.fromkeys(evidence.log_starts, evidence.known_until), dict(evidence.known_until_of)
-    read = [
-        (number, min(until, evidence.known_until), number not in not_given, evidence.log_starts.get(number, 0))
-        for number, until in (given | not_given).items()
-    ]
-    facts = {
-        "read": _table(READ, read),
-        "large_records": _table(LARGE_RECORDS, evidence.large_records),
-        "times_off": _table(TIMES_OFF, evidence.times_off),
-        "hidden": _table(HIDDEN, evidence.hidden),
-        "before": pa.Table.from_pylist(evidence.before, arrow_schema("findings")),
-    }
-    for name, rows in facts.items():
-        connection.register(name, rows)
     return connection
 
 
@@ -175,31 +167,53 @@ def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     )
 
 
-def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str, made: dict[str, bool]) -> None:
-    """Makes the tables and views that the query names. `made`: those that there are; whether with this audit's rows
-    only. To make them again for each finding costs twice as much as the queries."""
+def _make(
+    connection: DuckDBPyConnection, evidence: Evidence, query: str, made: Made, only: Collection[str] | None = None
+) -> None:
+    """Makes the tables and views that the query names, or `only` these tables of them. To make them again for each
+    finding costs twice as much as the queries."""
     asks_for_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in VIEWS:
-            _make(connection, evidence, VIEWS[name], made)
-        of_audit = asks_for_audit and name in TABLES and TABLES[name].kind == "history"
-        if made.get(name) == of_audit:
+            _make(connection, evidence, VIEWS[name], made, only)
+        if only is not None and name not in only:
             continue
+        of_audit = asks_for_audit and name in TABLES and TABLES[name].kind == "history"
+        if name in made and made[name][0] == of_audit:
+            continue
+        source = None
         if name in TABLES:
             # DuckDB knows nothing of the files' statistics: it would open all files of history.
             conditions = [Condition("audit_id", "==", evidence.audit_id)] if of_audit else []
-            connection.register(name, evidence.tables.source(name, *conditions))
+            source = evidence.tables.source(name, *conditions)
+        elif name in MADE:
+            source = MADE[name](evidence)
+        if source is not None:
+            connection.register(name, source)
         elif name in VIEWS:
             view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
             connection.execute(f"CREATE TEMP VIEW {name} AS {view}")
-        elif name in MADE:
-            connection.register(name, MADE[name](evidence))
         else:
             continue
-        made[name] = of_audit
+        made[name] = (of_audit, source)
 
 
-def _moved(evidence: Evidence) -> pa.Table | pa.dataset.Dataset:
+def _has_rows(source: Source | None) -> bool:
+    """Whether the table has rows; a dataset is taken to have some, as most files do."""
+    return not isinstance(source, pa.Table) or source.num_rows > 0
+
+
+def _read(evidence: Evidence) -> pa.Table:
+    """Each offsets partition, the time up to which its log is known, and its start."""
+    given, not_given = dict.fromkeys(evidence.log_starts, evidence.known_until), dict(evidence.known_until_of)
+    read = [
+        (number, min(until, evidence.known_until), number not in not_given, evidence.log_starts.get(number, 0))
+        for number, until in (given | not_given).items()
+    ]
+    return _table(READ, read)
+
+
+def _moved(evidence: Evidence) -> Source:
     """The events, also of earlier audits, of groups with a move in this one."""
     of_audit, moves = Condition("audit_id", "==", evidence.audit_id), Condition("event", "in", MOVES)
     groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves)["group_id"].unique()
@@ -258,7 +272,12 @@ def _ends_before(evidence: Evidence) -> pa.Table:
     return evidence.tables.rows("topic_offsets", columns, Condition("audit_id", "==", decided_by or 0))
 
 
-MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
+MADE: dict[str, Callable[[Evidence], Source]] = {
+    "read": _read,
+    "large_records": lambda evidence: _table(LARGE_RECORDS, evidence.large_records),
+    "times_off": lambda evidence: _table(TIMES_OFF, evidence.times_off),
+    "hidden": lambda evidence: _table(HIDDEN, evidence.hidden),
+    "before": lambda evidence: pa.Table.from_pylist(evidence.before, arrow_schema("findings")),
     "both_ways": _both_ways,
     "moved": _moved,
     "throwaway_groups": _throwaway_groups,
@@ -268,11 +287,13 @@ MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
 }
 
 
-def found_by_sql(
-    name: str, connection: DuckDBPyConnection, made: dict[str, bool], evidence: Evidence
-) -> Iterator[Finding]:
-    """The finding's rows, with their sentences."""
+def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence: Evidence) -> Iterator[Finding]:
+    """The finding's rows, with their sentences. Where its tables have no rows, DuckDB is not asked: that takes 10 ms a
+    query, over no rows, too."""
     sql = SQL[name]
+    _make(connection, evidence, sql.query, made, sql.tables)
+    if not any(_has_rows(made[table][1]) for table in sql.tables):
+        return
     _make(connection, evidence, sql.query, made)
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
     state = evidence.transaction_state
@@ -299,9 +320,9 @@ def look(evidence: Evidence) -> Found:
     """All findings. One that fails finds nothing and leaves a note."""
     findings: list[Finding] = []
     with TemporaryDirectory(prefix="kgroups-findings-") as folder, ExitStack() as stack:
-        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connect(evidence, folder)))
+        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connect(folder)))
         notes = [failure] if failure else []
-        made: dict[str, bool] = {}
+        made: Made = {}
         for name in SQL if connection is not None else ():
             find = partial(found_by_sql, name, connection, made, evidence)  # type: ignore[arg-type]
             found, failure = attempt(f"looking for {name}", lambda find=find: list(find()))  # type: ignore[misc]

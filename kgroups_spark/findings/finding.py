@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,9 +27,10 @@ class Kind(NamedTuple):
 
 
 class FindingSql(NamedTuple):
-    """A file of `sql/` (findings/finders.py)."""
+    """A file of `sql/` (findings/finders.py). `tables`: those of which one has a row for each finding."""
 
     kind: Kind
+    tables: list[str]
     detail: str
     query: str
 
@@ -36,7 +38,8 @@ class FindingSql(NamedTuple):
     def parsed(cls, text: str) -> FindingSql:
         head, query = text.split("\n\n", 1)
         kind, _, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
-        return cls(Kind(*kind.split(": ", 1)), " ".join(detail), query)  # type: ignore[arg-type]
+        severity, tables, summary = re.split(" by |: ", kind, maxsplit=2)
+        return cls(Kind(severity, summary), tables.split(", "), " ".join(detail), query)  # type: ignore[arg-type]
 
 
 _TEXTS = {name: package_text(f"findings/sql/{name}.sql") for name in names_in_package("findings/sql", ".sql")}

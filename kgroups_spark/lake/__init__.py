@@ -2,10 +2,8 @@
 
 lake.py             all tables in one folder or schema: created, opened, read; fenced changes of rows of others
 store.py            the interface to the logs of Delta tables
-kernel.py           the same through Delta Kernel; Hadoop's settings; files that Spark carries to tasks
+kernel.py           the same through Delta Kernel; Hadoop's settings; files that Spark carries; tables of a catalog
 local.py            the same by Python, for a folder of this machine: the engine without Spark
-by_spark.py         tables in a schema of a catalog; frames with rows of files
-failures.py         a failure of storage, Spark or a task as one line
 writer.py           a Delta commit of parts; saved states of an audit; whether tasks reach the lake
 parts.py            the Parquet files that tasks write, and datasets of them
 claim.py            one audit at a time: the number; what unfinished audits left

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.failures import spark_errors
+from kgroups_spark.errors import spark_errors
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import (
     APP_IDS,

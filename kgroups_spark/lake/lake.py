@@ -21,8 +21,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs
 
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.failures import reason_of, reported_in_one_line
+from kgroups_spark.errors import KgroupsError, UsageError, reason_of, reported_in_one_line
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, UPKEEP_APP_ID, since_last_finished
 from kgroups_spark.lake.local import Local, require_local
 from kgroups_spark.lake.parts import Part, PartWriter, dataset_of
@@ -46,7 +45,7 @@ from kgroups_spark.tables.schemas import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kgroups_spark.lake.by_spark import CatalogSchema
+    from kgroups_spark.lake.kernel import CatalogSchema
 
 
 # A lake's tables as folders of one path.
@@ -116,7 +115,7 @@ class Lake:
             if is_path(location):
                 self.place = Folder(spark, self.store, location)
             else:
-                from kgroups_spark.lake.by_spark import CatalogSchema
+                from kgroups_spark.lake.kernel import CatalogSchema
 
                 assert not isinstance(spark, Local)
                 self.place = CatalogSchema(spark, self.store, location)
@@ -198,7 +197,7 @@ class Lake:
         tables; Kernel lists their files. Delta still reads tables with deletion vectors or column mapping, because
         their files alone are not the rows, and tables of a catalog, because it decides who may read them.
         """
-        from kgroups_spark.lake.by_spark import rows_of_files
+        from kgroups_spark.lake.kernel import rows_of_files
 
         log = self.table(name)
         if self.is_in_catalog or log.refusal() is not None:

@@ -199,11 +199,6 @@ def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
     return [Removal(row["removed_up_to"], row["audit_id"]) for row in rows.to_pylist()]
 
 
-def removal_of(removals: list[Removal], audit_id: int) -> Removal | None:
-    """The maintenance that removed that audit's findings; None: none did."""
-    return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
-
-
 # The process that runs an audit, and whether that process is still alive.
 
 
@@ -252,7 +247,13 @@ class Owner:
         started = process_start(self.pid)
         if started is not None:
             return started == self.started
-        return None if is_hidden(self.pid) else False
+        try:
+            os.kill(self.pid, 0)
+        except PermissionError:
+            return None
+        except (ProcessLookupError, OverflowError):
+            pass
+        return False
 
 
 def this_host() -> str:
@@ -270,7 +271,7 @@ def this_host() -> str:
 
 def process_start(pid: int) -> str | None:
     """The start time of the process, as text without blanks in the system's own form; None: it has ended, or is hidden
-    from us (`is_hidden`)."""
+    from us."""
     try:
         # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -281,21 +282,3 @@ def process_start(pid: int) -> str | None:
         return None
     answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip().replace(" ", "_") or None
-
-
-def is_hidden(pid: int) -> bool:
-    """Whether a process with that pid exists but is hidden from us: the kernel answers a signal, /proc does not."""
-    if shown(pid):
-        return False  # a zombie
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
-
-
-def shown(pid: int) -> bool:
-    """Whether /proc shows the process to us, running or not."""
-    return Path(f"/proc/{pid}/stat").exists()

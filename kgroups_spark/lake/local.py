@@ -99,8 +99,6 @@ class Snapshot(NamedTuple):
 
 
 class LocalStore(Store):
-    """The logs in a folder of this machine."""
-
     def table(self, path: str) -> LocalTable:
         return LocalTable(self, path)
 
@@ -169,8 +167,6 @@ def require_local(location: str) -> None:
 
 
 class LocalTable(TableLog):
-    """The log of one table."""
-
     def __init__(self, store: LocalStore, path: str) -> None:
         self._store, self.path = store, path
 

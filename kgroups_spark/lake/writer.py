@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.failures import reason_of
+from kgroups_spark.errors import KgroupsError, UsageError, reason_of
 from kgroups_spark.lake.lake import Fence, Lake, named_if_lost, until_nobody_interferes
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts import Part

@@ -5,6 +5,5 @@ schema.py                a definition at one version, compiled into a reader
 coordinator_records.py   key and value bytes to a CoordinatorRecord or Undecodable; record types; the three logs; which
                          offsets partition a group's name hashes to
 offset_commits.py        types 0 and 1, the offset commits, as columns: 99 % of the records
-user_data.py             user data of sticky and Streams assignors, as JSON text
-group_metadata.py        type 2, the snapshots of classic groups: JSON text and members as columns
+group_metadata.py        type 2, the snapshots of classic groups: JSON text and members as columns; user data as JSON
 """

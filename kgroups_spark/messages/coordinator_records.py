@@ -364,8 +364,6 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """A key that was read."""
-
     record_type: RecordType
     fields: dict[str, Any]
     is_exact: bool
@@ -533,7 +531,9 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
     def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[CoordinatorRecord | Undecodable]:
         """The same for records of a chunk. The JSON texts of plain GroupMetadata values are made together."""
         texts: list[str | None] = [None] * len(rows)
-        big = np.flatnonzero(_is_group_metadata(records, rows) & (records.value_length[rows] > 0))
+        starts = records.key_start[rows]
+        is_group_metadata = (records.data[starts] == 0) & (records.data[starts + 1] == 2)
+        big = np.flatnonzero(is_group_metadata & (records.key_length[rows] >= 2) & (records.value_length[rows] > 0))
         made = group_metadata_texts(
             records.data, records.value_start[rows[big]], records.value_length[rows[big]]
         ).to_pylist()
@@ -551,12 +551,6 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
             return known
         version = int(records.data[int(records.value_start[row]) + 1])
         return record_of(known, version, "", Content({}, [], None, text))
-
-
-def _is_group_metadata(records: RecordColumns, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    starts = records.key_start[rows]
-    is_type_2: NDArray[np.bool_] = (records.data[starts] == 0) & (records.data[starts + 1] == 2)
-    return is_type_2 & (records.key_length[rows] >= 2)
 
 
 EARLY_ACCESS = early_access(CONSUMER_OFFSETS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.schema import MOST_FIELDS, Field, MessageReader, Truncated, base64_text, definition
+from kgroups_spark.messages.schema import MOST_FIELDS, Field, MessageReader, Truncated, base64_text, definition, reader
 from kgroups_spark.records.columns import binary_slices, list_offsets, ranks, unaligned
 
 # Protocol blobs in group records: messages between clients, opaque to the coordinator.
@@ -70,17 +70,14 @@ class BlobTexts:
         if text is None:
             self._size += len(blob) + 256
             if self._size > _CACHED_BYTES:
-                self._forget()
+                self._texts.clear()
+                self._notes.clear()
+                self._size = 0
             text = self._read(blob)
             self._texts[blob] = text
         if self._notes and blob in self._notes:
             notes.extend(self._notes[blob])
         return text
-
-    def _forget(self) -> None:
-        self._texts.clear()
-        self._notes.clear()
-        self._size = 0
 
     def _read(self, blob: bytes) -> bytes:
         if len(blob) < 2 or blob[0] > 127:
@@ -595,3 +592,39 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
 def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
     """The list offsets for `rows` lists, from the row of each element (`row`): rows + 1 numbers."""
     return list_offsets(np.bincount(row, minlength=rows))
+
+
+# User data of assignors in a member's subscription, as JSON text: what Kafka's sticky assignors and Kafka Streams
+# remember there. Other assignors' data is opaque.
+#
+# Kafka has a message file for Streams alone (SubscriptionInfoData); the sticky assignors' schemas are in
+# StickyAssignor and CooperativeStickyAssignor.
+
+
+# By the name of the chosen protocol. Without a version in the bytes, the newest one that fits exactly counts.
+_STREAMS = "stream"
+_DEFINITIONS = {
+    "sticky": "StickyAssignorUserData",
+    "cooperative-sticky": "CooperativeStickyAssignorUserData",
+    _STREAMS: "SubscriptionInfoData",
+}
+
+
+@lru_cache(4096)
+def user_data_json(protocol: str | None, user_data: bytes | None) -> str | None:
+    """The data as a JSON object, with defaults for fields that its version lacks; None: there is none, or its assignor
+    or version is unknown."""
+    name = _DEFINITIONS.get(protocol or "")
+    if name is None or not user_data:
+        return None
+    versions = reversed(definition(name).versions)
+    for version in [int.from_bytes(user_data[:4])] if protocol == _STREAMS else versions:
+        if version in definition(name).versions:
+            notes: list[str] = []
+            try:
+                fields, end = reader(name, version).read(user_data, 0, notes)
+            except Truncated:
+                continue
+            if end == len(user_data) and not notes:
+                return orjson.dumps(fields).decode()
+    return None

@@ -100,8 +100,6 @@ class OffsetKeys:
 
 
 class _Keys(NamedTuple):
-    """Decoded keys as columns."""
-
     group_id: pa.StringArray
     topic: pa.StringArray
     raw: pa.BinaryArray
@@ -225,7 +223,7 @@ def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengt
         version=version,
         committed_offset=head["offset"].astype(np.int64),
         leader_epoch=head["leader_epoch"].astype(np.int32),
-        metadata_start=safe + 16,
+        metadata_start=np.zeros(n, np.int64),
         metadata_length=np.zeros(n, np.int64),
         commit_timestamp=np.zeros(n, np.int64),
         expire_timestamp=np.full(n, -1, np.int64),
@@ -233,9 +231,8 @@ def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengt
         is_irregular=lengths >= 0,
     )
     for rows, read in (
-        (np.flatnonzero(version == 3), _read_v3),
         (np.flatnonzero(version == 4), _read_v4),
-        (np.flatnonzero((version >= 0) & (version <= 2)), _read_v0_to_v2),
+        (np.flatnonzero((version >= 0) & (version <= 3)), _read_v0_to_v3),
     ):
         if rows.size:
             read(values, _Rows(data, rows, safe[rows], lengths[rows], heads[rows].view(_HEAD)))
@@ -258,33 +255,23 @@ class _Rows:
         return view[np.clip(positions, 0, len(view) - 1)]
 
 
-def _read_v3(values: OffsetValues, rows: _Rows) -> None:
-    length = rows.head["length_v3"].astype(np.int64)
-    time = rows.head["time_v3"].astype(np.int64)
-    _read_times(rows, length, rows.starts + 16, time)
-    is_regular = (length >= 0) & (length + 24 == rows.lengths)
-    _put(values, rows, is_regular, length, time)
-
-
-def _read_v0_to_v2(values: OffsetValues, rows: _Rows) -> None:
-    length = rows.head["length_v0"].astype(np.int64)
-    time = rows.head["time_v0"].astype(np.int64)
-    _read_times(rows, length, rows.starts + 12, time)
-    has_expiry = rows.head["version"] == 1
-    is_regular = (length >= 0) & (length + np.where(has_expiry, 28, 20) == rows.lengths)
-    _put(values, rows, is_regular, length, time)
-    values.leader_epoch[rows.index] = -1
-    values.metadata_start[rows.index] = rows.starts + 12
+def _read_v0_to_v3(values: OffsetValues, rows: _Rows) -> None:
+    head, version = rows.head, rows.head["version"]
+    has_epoch, has_expiry = version == 3, version == 1
+    length = np.where(has_epoch, head["length_v3"], head["length_v0"]).astype(np.int64)
+    time = np.where(has_epoch, head["time_v3"], head["time_v0"]).astype(np.int64)
+    start = rows.starts + np.where(has_epoch, 16, 12)
+    is_regular = (length >= 0) & (start + length + np.where(has_expiry, 16, 8) == rows.starts + rows.lengths)
+    _put(values, rows, is_regular, length, start, time)
+    values.leader_epoch[rows.index[~has_epoch]] = -1
     expiry = np.flatnonzero(has_expiry & is_regular)
-    values.expire_timestamp[rows.index[expiry]] = rows.gather(">i8", rows.starts + length + 20)[expiry]
+    values.expire_timestamp[rows.index[expiry]] = rows.gather(">i8", (start + length + 8)[expiry])
 
 
 def _read_v4(values: OffsetValues, rows: _Rows) -> None:
     length = rows.head["length_v4"].astype(np.int64) - 1
     start = rows.starts + 15
     _read_two_byte_lengths(rows, length, start)
-    time = rows.head["time_v4"].astype(np.int64)
-    _read_times(rows, length, start, time)
     tags = rows.head["tags_v4"].copy()
     long = np.flatnonzero(length)
     tags_at = start + length + 8
@@ -294,8 +281,7 @@ def _read_v4(values: OffsetValues, rows: _Rows) -> None:
     has_topic_id = (first == 1) & (second == 0) & (third == 16) & (left == _TOPIC_ID_BYTES)  # _TOPIC_ID_TAG
     has_no_tags = (first == 0) & (left == len(_NO_TAGS))
     is_regular = (length >= 0) & (has_no_tags | has_topic_id)
-    _put(values, rows, is_regular, length, time)
-    values.metadata_start[rows.index] = start
+    _put(values, rows, is_regular, length, start, rows.head["time_v4"].astype(np.int64))
     ids = np.flatnonzero(has_topic_id)
     values.topic_id.view("V16").ravel()[rows.index[ids]] = rows.gather("V16", tags_at[ids] + len(_TOPIC_ID_TAG))
 
@@ -309,16 +295,19 @@ def _read_two_byte_lengths(rows: _Rows, length: NDArray[np.int64], start: NDArra
         start[long] += 1
 
 
-def _read_times(rows: _Rows, length: NDArray[np.int64], start: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-    """Replaces the commit timestamps of rows with metadata, which they follow."""
+def _put(
+    values: OffsetValues,
+    rows: _Rows,
+    is_regular: NDArray[np.bool_],
+    length: NDArray[np.int64],
+    start: NDArray[np.int64],
+    time: NDArray[np.int64],
+) -> None:
+    """`start`: of the metadata, which the commit timestamp follows. `time`: that timestamp where there is none."""
     long = np.flatnonzero(length)
     if long.size:
         time[long] = rows.gather(">i8", start[long] + length[long])
-
-
-def _put(
-    values: OffsetValues, rows: _Rows, is_regular: NDArray[np.bool_], length: NDArray[np.int64], time: NDArray[np.int64]
-) -> None:
+    values.metadata_start[rows.index] = start
     values.metadata_length[rows.index] = np.where(is_regular, length, 0)
     values.commit_timestamp[rows.index] = time
     values.is_irregular[rows.index] &= ~is_regular

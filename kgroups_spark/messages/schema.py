@@ -84,7 +84,6 @@ def parse_versions(text: str | None) -> range:
 
 
 def parse_definition(text: str) -> Definition:
-    """The definition in the text of a message file."""
     message = json.loads(text)
     structs = {struct["name"]: struct["fields"] for struct in message.get("commonStructs", ())}
     return Definition(
@@ -148,7 +147,6 @@ def definition(name: str) -> Definition:
 
 @cache
 def all_definitions() -> tuple[Definition, ...]:
-    """All definitions, in the order of the file names."""
     return tuple(map(definition, names_in_package("messages/definitions", ".json")))
 
 

@@ -414,7 +414,6 @@ class SlotRange(NamedTuple):
     high: Border | None = None
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """The rows of these slots."""
         if self == EVERY_SLOT or not len(rows):
             return rows
         has = is_given(rows["group_id"])

@@ -144,7 +144,6 @@ class ShardRemovals:
     _topics: dict[str, int] = field(default_factory=dict)
 
     def add(self, folded: Fold, markers: Markers, first_slot: int) -> None:
-        """Adds a range of slots."""
         commits, effects = folded.commits, folded.effects
         self._saved.append(folded.removed.append_column("slot", pa.array(folded.removed_slot + first_slot)))
         if len(at := np.flatnonzero(commits.is_tombstone[effects.row])):

@@ -181,7 +181,6 @@ class _Replay:
         self.noted.update(dict.fromkeys(zip(*(rows[name] for name in NOTED_PRODUCERS.names), strict=True), (-1, False)))
 
     def add(self, folded: Fold) -> None:
-        """Adds the results of a range."""
         markers, records, commits = self.history.markers, folded.records, folded.commits
         committed, waits = folded.effects.row[folded.effects.is_final], folded.pending.row[folded.pending.is_open]
         row, is_pending = np.append(committed, waits), np.repeat([False, True], [len(committed), len(waits)])
@@ -213,7 +212,6 @@ class _Replay:
         self.slots += len(commits.slots)
 
     def result(self) -> ReplayedOffsets:
-        """The result of all ranges together."""
         markers = self.history.markers
         saved = open_of_rows(self.saved.transactions, markers)
         others = transactions_of(self.history.others, markers)
@@ -274,7 +272,6 @@ def _move_rows(folded: Fold, found: I64, markers: Markers, first_slot: int) -> p
 
 
 def _transactional(rows: pa.Table) -> TransactionalRecords:
-    """Transactional records (OFFSET_RECORDS)."""
     return TransactionalRecords(
         numbers(rows["log_offset"]),
         numbers(rows["log_timestamp"], none=-1),

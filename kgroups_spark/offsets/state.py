@@ -215,7 +215,6 @@ class OffsetState:
 
 
 def open_rows(transactions: Transactions) -> pa.Table:
-    """The open transactions as rows of OPEN_TRANSACTIONS."""
     some = transactions.only(transactions.end == NEVER)
     columns = [
         some.producer_id,

@@ -25,6 +25,7 @@ from kgroups_spark.records.batches import (
     Checksums,
     claimed_checksum,
     decode_batches,
+    decode_legacy,
     next_batch,
     open_bodies,
     read_headers,
@@ -34,7 +35,6 @@ from kgroups_spark.records.batches import (
 )
 from kgroups_spark.records.columns import CODEC_MASK, BatchColumns, CorruptBatch, RecordColumns, unaligned
 from kgroups_spark.records.damage import Bounds, diagnose, find_batch, find_batches, in_order, read_claim
-from kgroups_spark.records.legacy import decode_legacy
 
 # A part of a file in one reused buffer that moves forward.
 

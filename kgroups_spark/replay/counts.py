@@ -196,7 +196,6 @@ class TopicNames:
         self._seen[topic_id] = min(self._seen.get(topic_id, sighting), sighting)
 
     def add_commits(self, rows: pa.Table) -> None:
-        """Adds rows of offset_commits."""
         if rows["topic_id"].null_count == len(rows):
             return
         columns = rows.select(["topic_id", "topic"]).unify_dictionaries()
@@ -216,7 +215,6 @@ class TopicNames:
         return [(i, topic, None if at == NEVER else at, source) for i, (at, source, topic) in self._seen.items()]
 
     def merge(self, rows: Iterable[Sighting]) -> None:
-        """Adds the rows of another TopicNames."""
         for topic_id, topic, timestamp, source in rows:
             self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)
 

@@ -36,8 +36,7 @@ from kgroups_spark.replay.history_rows import (
     read_markers,
     record_columns,
 )
-from kgroups_spark.replay.log_times import LogTimes
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext
+from kgroups_spark.replay.ranges import LogRange, LogTimes, RangeProgress, RangeReader, ReadContext
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
@@ -245,8 +244,6 @@ MOST_ROUNDS = 20
 
 
 class Decodes(Protocol):
-    """The reader of a range, and its progress."""
-
     progress: RangeProgress
 
 

@@ -19,8 +19,7 @@ from kgroups_spark.coordinator.releases import Release, Topics, unknown_version
 from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.coordinator.versions import MemberName, MemberVersions
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
-from kgroups_spark.messages.group_metadata import ASSIGNED
-from kgroups_spark.messages.user_data import user_data_json
+from kgroups_spark.messages.group_metadata import ASSIGNED, user_data_json
 from kgroups_spark.offsets.columns import NEITHER, TEXT, GroupKey, JoinedLog, Markers, starts_of
 from kgroups_spark.offsets.effects import MOVES
 from kgroups_spark.offsets.expiry import NOWHERE, are_among, rows_among

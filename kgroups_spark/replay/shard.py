@@ -171,7 +171,16 @@ class ShardReplay:
         if len(moves) or of_groups:
             yield "group_events", move_event_rows(moves, of_groups, replay.times, self.log, audit_id=audit_id)
         self.failures = replay.failures
-        yield from self._failures(offsets)
+        if len(offsets.unreadable):
+            yield "quarantine", offset_rows.failure_rows(offsets, audit_id=audit_id)
+        if self.failures:
+            names = MISREAD_COLUMNS[2:6]
+            rows = [
+                (*self.log.place_at(at), time, *(getattr(record, name) for name in names), producer_id, detail)
+                for (at, time, _, producer_id, record), detail in self.failures
+            ]
+            columns = ("offsets_partition", *MISREAD_COLUMNS)
+            yield "quarantine", table_batch("quarantine", columns, rows, audit_id=audit_id, **LOAD_WOULD_FAIL)
 
     def _changes(self) -> Iterator[Output]:
         audit_id = self.night.audit_id
@@ -189,19 +198,6 @@ class ShardReplay:
             yield "group_member_versions", batch
         for batch in event_batches(events, audit_id=audit_id):
             yield "group_events", batch
-
-    def _failures(self, offsets: ReplayedOffsets) -> Iterator[Output]:
-        audit_id = self.night.audit_id
-        if len(offsets.unreadable):
-            yield "quarantine", offset_rows.failure_rows(offsets, audit_id=audit_id)
-        if self.failures:
-            names = MISREAD_COLUMNS[2:6]
-            rows = [
-                (*self.log.place_at(at), time, *(getattr(record, name) for name in names), producer_id, detail)
-                for (at, time, _, producer_id, record), detail in self.failures
-            ]
-            columns = ("offsets_partition", *MISREAD_COLUMNS)
-            yield "quarantine", table_batch("quarantine", columns, rows, audit_id=audit_id, **LOAD_WOULD_FAIL)
 
     def current(self) -> Iterator[Output]:
         """(table, rows) of the current tables, once all changes have been taken; then the decisions on expiry, if the

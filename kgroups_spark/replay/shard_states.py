@@ -71,7 +71,6 @@ def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkp
 
 
 def of_groups(horizons: Horizons) -> dict[int, int]:
-    """The H of each offsets partition."""
     return {number: at for (log, number), at in horizons.items() if log is None}
 
 

@@ -21,9 +21,8 @@ from kgroups_spark.offsets.columns import LARGEST_KEY
 from kgroups_spark.offsets.expiry import decided_before
 from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
-from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.range_decoder import decoded_again, readings
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
+from kgroups_spark.replay.ranges import LogRange, LogTimes, RangeProgress, ReadContext
 from kgroups_spark.replay.shard import Night, Output, ReadBy, ShardReplay
 from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, loaded, saved

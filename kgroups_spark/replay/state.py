@@ -42,7 +42,6 @@ class LogState:
 
     @property
     def groups(self) -> dict[str, Group]:
-        """The groups of a log of one partition."""
         (shard,) = self.shards
         return shard.groups
 

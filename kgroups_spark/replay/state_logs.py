@@ -8,7 +8,7 @@ Both logs' partitions of one number are a shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -49,13 +49,19 @@ from kgroups_spark.messages.coordinator_records import (
 )
 from kgroups_spark.offsets.columns import milliseconds
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.replay.log_times import LogTimes
 from kgroups_spark.replay.range_decoder import PartitionReading
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext, damaged_when_read_again
+from kgroups_spark.replay.ranges import (
+    LogRange,
+    LogTimes,
+    RangeProgress,
+    RangeReader,
+    ReadContext,
+    damaged_when_read_again,
+)
 from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.words import JAVA_INT_MAX, java_number
@@ -349,7 +355,10 @@ class StateRangeDecoder:
             sound.append((*place, *self._columns(record), *raw))
             if why := take(state_record(*place, record)):
                 self.progress.quarantined["load_would_fail"] += 1
-                bad.append((*place, *_load_failure(record, why), *where, None, None))
+                # The record is in its own table, which has its bytes and counts it.
+                names = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
+                kind = (record.record_type, record.record_name, *names, record.value_version)
+                bad.append((*place, 0, *kind, "load_would_fail", why, True, *where, None, None))
         return [self._rows(RECORDS[self._log.topic], sound), self._rows(QUARANTINE, bad, log=self._log.topic)]
 
     def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
@@ -376,13 +385,6 @@ class StateRangeDecoder:
         return name, table_batch(name, None, rows, **place, **more)
 
 
-def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
-    """The middle columns of quarantine's row for a record that is in its own table, which has its bytes and counts
-    it."""
-    key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
-    return (0, record.record_type, record.record_name, *key, record.value_version, "load_would_fail", why, True)
-
-
 # One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
 #
 # One task reads a partition and replays it at the same time: no record is about a key of another partition, and there
@@ -407,6 +409,12 @@ class StateShardWork:
     @property
     def place(self) -> Place:
         return self.topic, self.partition
+
+    def without_deleted(self, log_start: int) -> StateShardWork:
+        """The work if DeleteRecords moved the log's start there after planning: for share state, every five minutes."""
+        ranges = tuple(each.without_deleted(log_start) for each in self.ranges)
+        is_gap = any(each.start_offset < log_start for each in self.ranges if not each.is_reread)
+        return replace(self, ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
 
 
 @dataclass
@@ -582,6 +590,10 @@ def _read_and_replay(
         yield from read_and_replay(work, state, context, settings, read, records())
     except NotReadable as err:
         yield ShardLost()
+        if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
+            left = work.without_deleted(err.log_start_offset)
+            yield from _read_and_replay(left, state, records, context, settings)
+            return
         if isinstance(err, LeaderLost):
             context.live.lose_patience()
         outputs, read = left_as_it_was(work, state, context, settings, str(err), records())

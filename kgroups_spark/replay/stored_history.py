@@ -328,7 +328,6 @@ class StoredShard:
         return 0 if begin is None else begin.log_offset
 
     def rows(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
-        """The rows of a table."""
         return self.stored.counting(name, self.reader.rows(self.stored.tables[name], self.only, slots), self.only)
 
     def corrections(self) -> list[CorrectedAt]:
@@ -349,5 +348,4 @@ class StoredShard:
         return entries.filter(is_of_it).select(ENTRIES.names)
 
     def ranges(self) -> list[SlotRange]:
-        """Ranges of slots that are folded together."""
         return self.reader.ranges(self.stored.tables["offset_commits"], self.only)

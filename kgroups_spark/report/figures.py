@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -231,9 +229,6 @@ DARK = {
 }
 # Wide enough for two side by side on a screen, narrow enough for its letters to be readable on a phone.
 _WIDTH, _HEIGHT, _LETTERS = 440, 170, 12
-_ROOM_OF_A_DATE = 52  # pixels below the bars
-_FEW_BARS = 8
-_MOST_STEPS = 5  # on the axis of numbers
 PARTIAL = 0.45  # the opacity of a bar whose day is not complete
 # Vega's expressions for the texts of labels.
 _DAY_AND_MONTH = "utcFormat(toDate(datum.value), '%-d %b')"
@@ -245,11 +240,11 @@ Series = Sequence[tuple[str, str]]  # names with their colours, the first at the
 
 @dataclass(frozen=True)
 class Axes:
-    """The titles of a plot's axes, and the words of a bar: `1 offset`, `2 offsets`; `noun` None: it has one series."""
+    """The titles of a plot's axes, and the words of a bar: `1 offset`, `2 offsets`."""
 
     x: str
     y: str
-    noun: str | None
+    noun: str
 
 
 def days_chart(
@@ -261,9 +256,6 @@ def days_chart(
     """
     shown = [first + timedelta(days=number) for number in range(days)]
     names = [_day_name(day) for day in shown]
-    heights = Counter[datetime]()
-    for row in rows:
-        heights[row["day"]] += row["value"]
     values = [
         {
             **row,
@@ -275,25 +267,10 @@ def days_chart(
         for row in rows
         if row["day"] in shown
     ]
-    labels = [_day_name(day) for day in labelled_days(shown, heights)]
-    axis = {"values": labels, "labelAngle": 0, "labelOverlap": False, "grid": False, "labelExpr": _DAY_AND_MONTH}
+    axis = {"labelAngle": 0, "labelOverlap": True, "grid": False, "labelExpr": _DAY_AND_MONTH}
     scale = {"domain": names, "paddingInner": 0.1, "paddingOuter": 0.05}
     x = {"field": "at", "type": "ordinal", "scale": scale, "title": axes.x, "axis": axis}
     return _stacked_bars(values, series, x, axes.y)
-
-
-def labelled_days(shown: Sequence[datetime], heights: Mapping[datetime, float]) -> list[datetime]:
-    """The days whose dates have room below the bars. If there are few bars, all of them, the highest first; otherwise
-    every n-th day, up to the last."""
-    apart = -(-_ROOM_OF_A_DATE * len(shown) // _WIDTH)
-    bars = [day for day in shown if heights.get(day)]
-    if len(bars) > _FEW_BARS:
-        return list(shown[::-1][::apart][::-1])
-    labelled: list[datetime] = []
-    for day in [*sorted(bars, key=lambda each: -heights[each]), shown[0], shown[-1]]:
-        if all(abs((day - other).days) >= apart for other in labelled):
-            labelled.append(day)
-    return sorted(labelled)
 
 
 def numbered_chart(rows: Sequence[Row], series: Series, axes: Axes) -> Chart:
@@ -307,20 +284,13 @@ def numbered_chart(rows: Sequence[Row], series: Series, axes: Axes) -> Chart:
 
 def _says(where: str, row: Row, axes: Axes, part: str | None = None) -> str:
     """The words of a bar: `16 Nov 2026, until 06:41 UTC: 4 offsets, due now`."""
-    value = f"{row['value']:,.1f}" if isinstance(row["value"], float) else f"{row['value']:,}"
-    what = f"{value} {row['series']}"
-    if axes.noun is not None:
-        what = f"{value} {axes.noun}{'' if row['value'] == 1 else 's'}, {row['series']}"
+    what = f"{row['value']:,} {axes.noun}{'' if row['value'] == 1 else 's'}, {row['series']}"
     return f"{where}{f', {part}' if part else ''}: {what}"
 
 
 def _stacked_bars(values: list[Row], series: Series, x: dict[str, Any], title: str) -> Chart:
     names = [name for name, _ in series]
     order = {name: number for number, name in enumerate(names)}
-    heights = Counter[str]()
-    for value in values:
-        heights[value["at"]] += value["value"]
-    ticks = ticks_up_to(max(heights.values(), default=0))
     colors = {"domain": names, "range": [color for _, color in series]}
     return {
         "data": {"values": [value | {"order": order[value["series"]]} for value in values]},
@@ -332,8 +302,7 @@ def _stacked_bars(values: list[Row], series: Series, x: dict[str, Any], title: s
                 "type": "quantitative",
                 "title": title,
                 "stack": "zero",
-                "scale": {"domain": [0, ticks[-1]], "nice": False},
-                "axis": {"values": ticks, "labelExpr": _SHORT_NUMBER},
+                "axis": {"tickCount": 5, "tickMinStep": 1, "labelExpr": _SHORT_NUMBER},
             },
             "color": {"field": "series", "type": "nominal", "scale": colors, "legend": None},
             "opacity": {"field": "opacity", "type": "quantitative", "scale": None, "legend": None},
@@ -343,15 +312,6 @@ def _stacked_bars(values: list[Row], series: Series, x: dict[str, Any], title: s
         "width": _WIDTH,
         "height": _HEIGHT,
     }
-
-
-def ticks_up_to(highest: float) -> list[float]:
-    """Whole numbers from 0 on, six at most; the last is not below the highest bar."""
-    if highest <= 0:
-        return [0, 1]
-    size = 10 ** max(0, math.floor(math.log10(highest / _MOST_STEPS)))
-    step = next(size * factor for factor in (1, 2, 5, 10, 20) if size * factor * _MOST_STEPS >= highest)
-    return [number * step for number in range(math.ceil(highest / step) + 1)]
 
 
 def svg(chart: Chart) -> str:

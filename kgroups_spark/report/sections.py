@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -462,19 +462,8 @@ def offsets_topic_section(answers: Answers) -> Section:
         f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
         "compacted away, tombstones and markers after their time."
     )
-    current = [(row, 100 * row["live_records"] / (row["records"] or 1)) for row in rows]
-    rates = [(row, row["commits_per_hour"] or 0) for row in rows]
     figures: list[Table | Plot] = [
         *_commits_by_day(answers),
-        _partitions_plot(
-            "current",
-            "Records that are still current, in % of all records read, by partition",
-            "% still current",
-            current,
-        ),
-        _partitions_plot(
-            "rates", "Offset commits an hour by partition, in its last 24 hours of log time", "commits an hour", rates
-        ),
         _partitions_table(rows),
         *_busiest_groups(answers),
     ]
@@ -491,12 +480,6 @@ def _commits_by_day(answers: Answers) -> Iterator[Plot]:
         caption = f"Offset commits by day, in the {DAYS} days before the audit"
         series = [("plain", BLUE), ("in transactions", AMBER)]
         yield last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit")
-
-
-def _partitions_plot(name: str, caption: str, unit: str, values: Iterable[tuple[Row, float]]) -> Plot:
-    bars = [{"at": str(row["offsets_partition"]), "series": unit, "value": value} for row, value in values]
-    chart = numbered_chart(bars, [(unit, BLUE)], Axes("partition", unit, None))
-    return Plot(name, caption, svg(chart), [], query("offsets_partitions"))
 
 
 def _partitions_table(rows: Sequence[Row]) -> Table:

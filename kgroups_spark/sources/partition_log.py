@@ -118,6 +118,10 @@ class LeaderLost(NotReadable):
 class LogStartMoved(NotReadable):
     """Planned records are no longer in the log: retention or DeleteRecords removed them."""
 
+    def __init__(self, message: str, log_start_offset: int) -> None:
+        super().__init__(message)
+        self.log_start_offset = log_start_offset
+
 
 @dataclass(frozen=True)
 class SegmentPiece:
@@ -165,6 +169,11 @@ class FetchPiece:
     def after(self, start: int, end: int) -> FetchPiece:
         """The next piece of the same partition: batches that begin in start .. end - 1."""
         return replace(self, start_offset=start, end_offset=end, keep_first=False)
+
+    def without_deleted(self, log_start: int) -> FetchPiece:
+        """The piece without offsets before `log_start`; it may be empty."""
+        start = max(self.start_offset, log_start)
+        return replace(self, start_offset=start, end_offset=max(self.end_offset, start))
 
     def cut(self, parts: int) -> list[FetchPiece]:
         """The piece cut into `parts` spans of about equal length, or fewer if it has fewer offsets."""

@@ -119,7 +119,6 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def is_termination(error: BaseException) -> bool:
-    """Whether that signal was SIGTERM."""
     return isinstance(error, Terminated) or SIGNALS.received == signal.SIGTERM
 
 

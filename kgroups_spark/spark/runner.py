@@ -37,7 +37,6 @@ class SparkRunner:
         return self.lines(self.frame(given, files), task) if given else []
 
     def lines(self, rows: DataFrame, task: Task) -> list[Line]:
-        """The lines that the tasks of a frame report."""
         return self.collected(rows.mapInArrow(self.function(task), self.reports))
 
     def function(self, task: Task) -> Task:

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from kgroups_spark.errors import reported_in_one_line
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.reader import NO_QUERY, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.sql.views import KNOWN_HISTORY, NAMES, known_history_sql, needed_for, view_sql, with_what_they_need

@@ -526,8 +526,8 @@ Dialect = Literal["spark", "duckdb"]
 
 # In the order of creation: a view may read those before it.
 _VIEWS = """
-    last_audit findings_audit current_findings audit_partitions replaced_ranges log_totals coverage known_history
-    known_state_history expiry_outcomes lag share_lag effective_commits partition_owners offset_history
+    last_audit findings_audit current_findings audit_partitions replaced_ranges log_totals coverage log_times
+    known_histories known_history expiry_outcomes lag share_lag effective_commits partition_owners offset_history
     transactional_producers transactions group_settings all_events group_history group_member_history group_topics
     topic_health rebalances handovers waiting_partitions migration eos_style transaction_limits unstable_periods
     topic_ids stale_offsets lag_history unused_groups topics_no_longer_consumed lost_while_active dead_letters
@@ -537,7 +537,7 @@ VIEWS = (*_VIEWS.split(), *RECORD_VIEWS)
 
 # In the same order. Table functions except the three about a group's partition, and known_as_of.
 _FUNCTIONS = """
-    java_hash offsets_partition_count offsets_partition_of log_ends_as_of known_as_of groups_as_of
+    java_hash offsets_partition_count offsets_partition_of ends_as_of log_ends_as_of known_as_of groups_as_of
     group_members_as_of committed_offsets_as_of pending_offsets_as_of state_log_ends_as_of state_known_as_of
     share_records_as_of share_partitions_as_of share_batches_as_of transactional_ids_as_of expiring
 """

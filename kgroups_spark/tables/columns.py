@@ -150,17 +150,15 @@ class Condition(NamedTuple):
             return True
         wanted: list[Any] = self.value if self.comparison == "in" else [self.value]
         values = (*wanted, least, greatest)
-        if not all(isinstance(value, int) for value in values) and not all(map(_is_short_text, values)):
+        if not all(isinstance(value, int) for value in values) and not all(
+            isinstance(value, str) and len(value) < SHORT_TEXT for value in values
+        ):
             return True
         if self.comparison == "<=":
             return bool(least <= self.value)
         if self.comparison == ">=":
             return bool(greatest >= self.value)
         return any(least <= value <= greatest for value in wanted)
-
-
-def _is_short_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) < SHORT_TEXT
 
 
 def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:

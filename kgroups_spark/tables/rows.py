@@ -92,7 +92,6 @@ def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def as_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
-    """The rows as a table."""
     return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
 
 
@@ -105,7 +104,6 @@ def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
 
 
 def by_name(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """The columns of the rows by name."""
     return dict(zip(rows.column_names, rows.columns, strict=True))
 
 

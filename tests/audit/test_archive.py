@@ -15,7 +15,7 @@ import pytest
 from pyarrow import fs
 
 from kgroups_spark import open_lake, run_audit
-from kgroups_spark.audit.archive import NEEDED, write_segments
+from kgroups_spark.audit.log_source import NEEDED, write_segments
 from kgroups_spark.errors import KgroupsError, UsageError
 from tests.audit.archives import LOGS, rows_of, tables
 from tests.logs.corpora import files_of
@@ -129,7 +129,7 @@ def test_what_is_no_archive_is_refused(rows: pa.Table, tmp_path: Path) -> None:
 def test_a_delta_table_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
     elsewhere = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setattr("kgroups_spark.audit.archive.file_system", lambda _: (elsewhere, "table"))
+    monkeypatch.setattr("kgroups_spark.audit.log_source.file_system", lambda _: (elsewhere, "table"))
     with pytest.raises(UsageError, match="s3://bucket/table is a Delta table elsewhere: copy it to a folder of this"):
         write_segments("s3://bucket/table", tmp_path / "segments")
 

@@ -13,8 +13,7 @@ from kgroups_spark.audit.work import AuditWork, Moment
 from kgroups_spark.cluster import live_log
 from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.replay.log_times import LogTimes
-from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.replay.ranges import LogTimes, RangeProgress
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.findings.logs import DAY, HOUR, MINUTE
 from tests.nights.nights_here import CLOCK_MS

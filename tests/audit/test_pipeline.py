@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit.night import Step
-from kgroups_spark.audit.run import Audit, AuditOptions, AuditSummary, begin_audit
+from kgroups_spark.audit.run import Audit, AuditOptions, AuditSummary, Step, begin_audit
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.local import Local
 from kgroups_spark.sources.files import Task

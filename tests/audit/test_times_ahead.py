@@ -33,7 +33,7 @@ def test_a_lake_that_was_judged_as_of_2040_recovers(
 
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
     with monkeypatch.context() as patch:
-        for module in ("audit.work", "replay.log_times"):
+        for module in ("audit.work", "replay.ranges"):
             patch.setattr(f"kgroups_spark.{module}.CLOCKS_DIFFER_MS", CENTURY_MS)
         assert audit(log).audit.as_of == utc(YEAR_2040)
     # History is older than three years before 2040, but that time does not count.

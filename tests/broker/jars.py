@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from tests.maven import asked_for, downloaded_jars
 
-# kafka-tools has the dump tools of 4.x, kafka-streams the streams client; both are asked for what they bring.
+# kafka-tools has the dump tools of 4.x, kafka-streams the streams client; both are asked for what they bring. 3.9 is
+# the last release whose streams client knows `exactly_once`.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "4.3.1": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-tools", "org.apache.kafka:kafka-streams"),
     "4.4.0": ("org.apache.kafka:kafka_2.13",),
-    "3.9.2": ("org.apache.kafka:kafka_2.13",),
+    "3.9.2": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-streams"),
 }
 # Kafka's own choice for its log, log4j, is not among what its modules ask for.
 LOGGER = "org.slf4j:slf4j-simple:1.7.36"

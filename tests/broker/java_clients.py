@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 import json
+import signal
 import socket
 import struct
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -29,11 +31,11 @@ Slot = tuple[str, int]
 class JavaClients:
     """`admin`: Kafka's Admin. `kafka`: the package org.apache.kafka. A context manager."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, release: str = RELEASE) -> None:
         (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
         port, token, self._process = launch_gateway(
             jarpath=str(py4j),
-            classpath=":".join(kafka_jars(RELEASE)),
+            classpath=":".join(kafka_jars(release)),
             javaopts=[*JAVA[1:], *QUIET, "-Xmx384m"],
             die_on_exit=True,  # its input ends with this process
             enable_auth=True,
@@ -126,8 +128,8 @@ class JavaClients:
         producer.initTransactions()
         return producer
 
-    def streams(self, group: str, topic: str, protocol: str, folder: Path) -> Any:
-        """A running application that counts records by key, in memory, behind a repartition topic."""
+    def streams(self, group: str, topic: str, protocol: str, folder: Path, **more: object) -> Any:
+        """A running application that counts records by key, in memory, behind a repartition topic; `more` settings."""
         streams = self.kafka.streams
         builder = streams.StreamsBuilder()
         counts = streams.state.Stores.inMemoryKeyValueStore("counts")
@@ -146,6 +148,7 @@ class JavaClients:
             state_dir=str(folder),
             default_key_serde=strings,
             default_value_serde=strings,
+            **more,
         )
         for name, value in settings.items():
             properties.put(name, value)
@@ -165,6 +168,12 @@ class JavaClients:
         # There is a static method of this name and another one: py4j looks at the first that Java happens to name.
         client = self._gateway._gateway_client
         return JavaMember("groupMembershipOperation", None, STATIC_PREFIX + name, client)(operation)
+
+    def sleep(self, seconds: float) -> None:
+        """Stops the JVM for so long: its clients neither fetch nor send anything."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit import run
-from kgroups_spark.audit.night import read_steps
+from kgroups_spark.audit.run import read_steps
 from kgroups_spark.cli import main as cli
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.fetch import FetchLimits

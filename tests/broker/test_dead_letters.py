@@ -1,4 +1,4 @@
-"""A share group of Kafka 4.4 that rejects, releases until its limit, with a dead-letter queue:
+"""A share group of Kafka 4.4 that rejects, releases and times out until its limit, with a dead-letter queue:
 each record that it gave up is there once, with its reason, and nothing else."""
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 
 TOPIC, QUEUE, GROUP, LIMIT = "letters", "dlq.letters", "workers", 3
-# Offsets of 12 records: released until the limit, rejected, left until their lock times out, accepted.
-RELEASED, REJECTED, LEFT = range(4), range(4, 6), range(6, 8)
-HAS_QUEUE = {"unstable.api.versions.enable": "true"}
+# Offsets of 12 records: released until the limit, rejected, left once until their lock times out, left so until the
+# limit; the last two are accepted.
+RELEASED, REJECTED, LEFT, TIMED_OUT = range(4), range(4, 6), range(6, 8), range(8, 10)
+LOCK_MS = 2_000
+PROPERTIES = {"unstable.api.versions.enable": "true", "group.share.min.record.lock.duration.ms": str(LOCK_MS)}
 
 
 @pytest.fixture(scope="module")
 def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("dead_letters")
-    with Brokers("4.4.0", folder / "brokers", HAS_QUEUE) as brokers, JavaClients(brokers.address) as clients:
+    with Brokers("4.4.0", folder / "brokers", PROPERTIES) as brokers, JavaClients(brokers.address) as clients:
         upgrade = ("--bootstrap-server", brokers.address, "upgrade", "--feature", "share.version=2")
         clients.tool("FeatureCommand", *upgrade)
         lab = Lab(brokers, clients)
         lab.topic(TOPIC, 1, records=12)
         lab.topic(QUEUE, 1)
         settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": LIMIT}
-        settings |= {"share.record.lock.duration.ms": 15_000, "errors.deadletterqueue.topic.name": QUEUE}
+        settings |= {"share.record.lock.duration.ms": LOCK_MS, "errors.deadletterqueue.topic.name": QUEUE}
         for name, value in settings.items():
             lab.group_setting(GROUP, name, value)
         work(lab)
@@ -53,15 +55,23 @@ def work(lab: Lab) -> None:
     deliveries: dict[int, int] = {}
 
     def has_finished() -> bool:
+        late = []
         for record in list(consumer.poll(jvm.java.time.Duration.ofMillis(300)).iterator()):
             offset = record.offset()
             deliveries[offset] = deliveries.get(offset, 0) + 1
+            if offset in TIMED_OUT or (offset in LEFT and deliveries[offset] == 1):
+                late.append(record)
+                continue
             kind = kinds.RELEASE if offset in RELEASED else kinds.REJECT if offset in REJECTED else kinds.ACCEPT
-            if offset in LEFT and deliveries[offset] == 1:
-                kind = kinds.RELEASE
             consumer.acknowledge(record, kind)
         consumer.commitSync()
-        return all(deliveries.get(offset, 0) >= LIMIT for offset in RELEASED) and len(deliveries) == 12
+        if late:
+            lab.clients.sleep(2 * LOCK_MS / 1000)
+        for record in late:
+            consumer.acknowledge(record, kinds.ACCEPT)
+        consumer.commitSync()  # too late: refused, or without effect
+        given_up = (*RELEASED, *TIMED_OUT)
+        return all(deliveries.get(offset, 0) >= LIMIT for offset in given_up) and len(deliveries) == 12
 
     until("the group has given up what it could not process", has_finished)
     consumer.close()
@@ -80,9 +90,8 @@ def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake: str) 
         for offset in range(row["first_offset"], row["last_offset"] + 1)
     }
     assert sum(row["records"] for row in rows) == len(reasons)
-    assert reasons == dict.fromkeys(RELEASED, ("attempts_used_up", QUEUE)) | dict.fromkeys(
-        REJECTED, ("rejected_or_gap", QUEUE)
-    )
+    used_up = dict.fromkeys((*RELEASED, *TIMED_OUT), ("attempts_used_up", QUEUE))
+    assert reasons == used_up | dict.fromkeys(REJECTED, ("rejected_or_gap", QUEUE))
     assert all(row["given_up_at"] is not None and row["topic"] == TOPIC for row in rows)
 
 
@@ -90,7 +99,7 @@ def test_redeliveries_are_those_of_the_group_at_least(lake: str) -> None:
     [row] = asked(
         lake, "SELECT group_id, sum(redeliveries) AS times, max(delivery_count) AS most FROM redeliveries GROUP BY 1"
     )
-    again = (LIMIT - 1) * len(RELEASED) + len(LEFT)
+    again = (LIMIT - 1) * len((*RELEASED, *TIMED_OUT)) + len(LEFT)
     assert (row["group_id"], row["most"]) == (GROUP, LIMIT)
     assert 0 < row["times"] <= again
 

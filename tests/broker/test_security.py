@@ -24,11 +24,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from kgroups_spark.cluster import oauth as oauth_tokens
+from kgroups_spark.cluster import sasl as oauth_tokens
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.oauth import NoToken
 from kgroups_spark.cluster.requests import AuthenticationFailed, WrongProtocol
+from kgroups_spark.cluster.sasl import NoToken
 from tests.broker.brokers import Brokers, Security
 from tests.sources.security.handshakes import chain, private_key
 from tests.sources.security.token_server import fresh_jwt, token_server

@@ -14,8 +14,8 @@ from kgroups_spark import __version__
 from kgroups_spark.audit.options import AuditOptions, MaintainOptions, silent
 from kgroups_spark.audit.run import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.form import options_of
 from kgroups_spark.cli.main import NAMES, main, parse
-from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.spark.interruption import Terminated
 from tests.chosen import one_of
@@ -37,7 +37,7 @@ BAD_USAGE = [
     ("expiring --within 48", "kgroups: --within: '48' has no unit: use 48ms, 48s, 48m, 48h or 48d"),
     ("expiring --retention 2weeks", "kgroups: --retention: invalid duration '2weeks': "),
     ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
-    ("findings --audit 0", "kgroups: --audit: invalid number '0': expected 1 to 999999999999"),
+    ("audits --limit 0", "kgroups: --limit: invalid number '0': expected 1 to 999999999999"),
     ("audits --limit 9999999999999", "kgroups: --limit: invalid number '9999999999999': expected 1 to 999999999999"),
     ("expiring --until tomorrow", "kgroups: --until: invalid time 'tomorrow': use "),
     ("expiring --until 1794810600", "kgroups: --until: '1794810600' has too few digits for epoch milliseconds"),

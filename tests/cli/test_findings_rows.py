@@ -121,7 +121,6 @@ def test_findings_of_the_last_audit_that_looked_are_reported_errors_first(run: R
         (["--group", "orders"], OF_LAST[1:3]),
         (["--group", "orders", "--group", "app-1"], OF_LAST[1:]),
         (["--group", "billing"], []),
-        (["--audit", "2"], [(2, "expiry_overdue", "billing")]),
         (["--all-audits"], [*OF_LAST, (2, "expiry_overdue", "billing")]),
         (["--all-audits", "--group", "billing"], [(2, "expiry_overdue", "billing")]),
     ],
@@ -172,8 +171,6 @@ def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(
         (["--finding", "expiry_overdu"], 2, "did you mean expiry_overdue?"),
         (["--severity", "warnings"], 2, "did you mean warning?"),
         (["--group", "order"], 1, "did you mean orders?"),
-        (["--audit", "4"], 2, "audit 4 did not look for findings"),
-        (["--audit", "2", "--all-audits"], 2, "not allowed with"),
     ],
     ids=lambda value: value[0].strip("-") if isinstance(value, list) else "",
 )

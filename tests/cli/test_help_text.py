@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgroups_spark.cli.form import HelpFormatter
 from kgroups_spark.cli.main import command_line
-from kgroups_spark.cli.options import HelpFormatter
 
 TEXT = """\
 Prose that is written in lines as wide as the editor, and is filled where the screen

@@ -121,8 +121,8 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("kgroups_spark.audit.night.read_tasks", full)
-    monkeypatch.setattr("kgroups_spark.lake.failures.spark_errors", lambda: ())
+    monkeypatch.setattr("kgroups_spark.audit.run.read_tasks", full)
+    monkeypatch.setattr("kgroups_spark.errors.spark_errors", lambda: ())
     words = ["audit", "--engine", "local", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]
     assert main(words) == KgroupsError.exit_code
     last = capsys.readouterr().err.splitlines()[-1]

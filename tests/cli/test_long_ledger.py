@@ -137,12 +137,6 @@ def test_the_command_audits_loads_only_the_newest_audits(
     assert max(rows for rows, columns in loaded if "partitions" in columns) <= 100
 
 
-def test_findings_of_an_old_audit_load_few_ledger_rows(loaded: list[tuple[int, set[str]]], tmp_path: Path) -> None:
-    lake = str(lake_of(tmp_path / "lake", ledger(*(audit(number) for number in range(1, LONG + 1)))))
-    assert main(["findings", "--lake", lake, "--audit", "7"]) == 0
-    assert all(rows <= 8 and "partitions" not in columns for rows, columns in loaded)
-
-
 def test_a_row_in_the_middle_of_a_long_file_is_found_by_its_row_group(tmp_path: Path) -> None:
     """Row groups of the ledger have few rows: to read one row, no more than these are decoded."""
     from kgroups_spark.lake.parts import PartWriter

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.cli.options import time_value
+from kgroups_spark.cli.form import time_value
 from kgroups_spark.words import (
     FromAsOf,
     format_time,

@@ -141,8 +141,8 @@ LONG_QUERY = "SELECT count(*) FROM range(1000000000000) a, range(100000) b"
 MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "tables are made": (AUDIT, "kgroups_spark.lake.lake:Lake.create_table", 0.05),
     "segments are planned": (AUDIT, "kgroups_spark.audit.run:plan_audit", 0),
-    "stage 1": (AUDIT, "kgroups_spark.audit.night:_read", 1),
-    "stage 2": (AUDIT, "kgroups_spark.audit.night:replay_step", 0.3),
+    "stage 1": (AUDIT, "kgroups_spark.audit.run:_read", 1),
+    "stage 2": (AUDIT, "kgroups_spark.audit.run:replay_step", 0.3),
     "history is committed": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.append_parts", 0.05),
     "tables are replaced": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.replace_parts", 0.02),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
@@ -214,8 +214,8 @@ def test_commands_without_spark_end_with_one_line(
         ),
         "report asks": (page, "kgroups_spark.report.page:query", 0),
         "report is drawn": (page, "kgroups_spark.report.page:html", 0.05),
-        "reading without Spark": ((*without, str(tmp_path / "a")), "kgroups_spark.audit.night:_read", 0.2),
-        "replay without Spark": ((*without, str(tmp_path / "b")), "kgroups_spark.audit.night:replay_step", 0.2),
+        "reading without Spark": ((*without, str(tmp_path / "a")), "kgroups_spark.audit.run:_read", 0.2),
+        "replay without Spark": ((*without, str(tmp_path / "b")), "kgroups_spark.audit.run:replay_step", 0.2),
         "commits without Spark": ((*without, str(tmp_path / "c")), "kgroups_spark.lake.local:LocalTable.commit", 0),
         "query by DuckDB": (("sql", "--lake", lake, "SELECT count(*) FROM range(1000000000000)"), arrow, 0.5),
     }

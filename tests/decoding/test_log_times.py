@@ -12,8 +12,15 @@ import pytest
 
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.replay.log_times import CHECK_MS, CLOCKS_DIFFER_MS, LogTimes, ahead_notes, live_as_of, newest_time
-from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.replay.ranges import (
+    CHECK_MS,
+    CLOCKS_DIFFER_MS,
+    LogTimes,
+    RangeProgress,
+    ahead_notes,
+    live_as_of,
+    newest_time,
+)
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import one_of, some_of

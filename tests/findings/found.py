@@ -21,7 +21,7 @@ from kgroups_spark.findings.finding import (
     TransactionState,
     moment,
 )
-from kgroups_spark.replay.log_times import newest_time
+from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms

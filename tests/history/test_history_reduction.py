@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from kgroups_spark.audit.keep import STORED, Reduction
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
-from kgroups_spark.replay.reduction import STORED, Reduction
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
 from tests.history.random_history import NAMES, RandomLog, as_tables, commit, in_order, marker, random_tables

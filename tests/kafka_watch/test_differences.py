@@ -12,7 +12,7 @@ from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
 from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.findings.finding import MAX_MESSAGE_BYTES
 from kgroups_spark.messages.schema import Definition, Field, all_definitions
-from kgroups_spark.replay.log_times import CHECK_MS
+from kgroups_spark.replay.ranges import CHECK_MS
 from tests.kafka_watch.differences import Difference, definition_differences
 from tests.kafka_watch.settings import expected_settings, setting_differences
 

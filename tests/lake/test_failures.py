@@ -8,8 +8,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value
 from pyspark.errors import PythonException
 
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.failures import machine_failures_reported
+from kgroups_spark.errors import KgroupsError, UsageError, machine_failures_reported
 
 IN_A_TASK = """
   An exception was thrown from the Python worker. Please see the stack trace below.

@@ -45,7 +45,6 @@ def test_a_hidden_process_is_not_assumed_to_be_gone(monkeypatch):
 
     monkeypatch.setattr(last_finished.os, "kill", kill)
     monkeypatch.setattr(last_finished, "process_start", lambda pid: None if pid == 4711 else start(pid))
-    monkeypatch.setattr(last_finished, "shown", lambda pid: pid != 4711)
     answers = [PermissionError(), ProcessLookupError()]
     assert hidden.is_alive is False
     assert hidden.is_alive is None

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from kgroups_spark.messages.user_data import user_data_json
+from kgroups_spark.messages.group_metadata import user_data_json
 from tests.views.recorded import tables_of
 
 PREVIOUS = struct.pack(">ih6sii", 1, 6, b"orders", 1, 3)  # orders-3

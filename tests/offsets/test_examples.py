@@ -82,7 +82,8 @@ def test_outcomes_of_pending_values():
 
 
 def test_releases_differ_where_kafka_does():
-    """Scala's tombstone outside of the transaction leaves pending offsets (T21), and Scala decides by the bit (T28)."""
+    """Scala's tombstone outside of the transaction leaves pending offsets (T21), Scala decides by the bit (T28), and 4.1 does not
+    know an old key with a value of version 1 (T2)."""
     log = Log().commit(1, producer=7).tombstone().end(7, "committed").commit(2, "u", producer_id=7)
     assert fates_of(log) == ["dropped", "tombstone", "pending"]
     assert fates_of(log, "3.9") == ["committed", "tombstone", "committed"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.plan import DeleteRetention, LastReads, PartitionPlan, plan_audit
+from kgroups_spark.audit.plan import DeleteRetention, PartitionPlan, plan_audit
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, Reading
 from kgroups_spark.sources import segment_log
 from kgroups_spark.words import to_epoch_ms
@@ -61,7 +61,7 @@ def planned(
         yield from (reading(row) for row in sorted(rows, key=lambda row: -row.audit_id))
 
     now = to_epoch_ms(last.started_at + since)
-    retention = DeleteRetention(DAY_MS, LastReads(last, readings()), now)
+    retention = DeleteRetention(DAY_MS, last, readings(), now)
     (partition,) = plan_audit(segment_logs([str(log)]), last, full=full, delete_retention=retention).partitions
     return partition
 

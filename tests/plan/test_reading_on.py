@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit.plan import AuditPlan, DeleteRetention, LastReads, plan_audit
+from kgroups_spark.audit.plan import AuditPlan, DeleteRetention, plan_audit
 from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.cluster import fetch
 from kgroups_spark.cluster.fetch import FetchLimits
@@ -232,7 +232,7 @@ def ledger_row(end: int, age_days: int = 2) -> AuditRow:
 
 def delete_retention(last: AuditRow) -> DeleteRetention:
     now = to_epoch_ms(datetime(2026, 11, 20, tzinfo=UTC))
-    return DeleteRetention(DAY_MS, LastReads(last, iter(())), now)
+    return DeleteRetention(DAY_MS, last, iter(()), now)
 
 
 def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:

@@ -240,7 +240,7 @@ def test_a_compressed_message_of_the_old_format_with_too_many_records_is_corrupt
 ) -> None:
     from tests.records.legacy_bytes import wrapper
 
-    monkeypatch.setattr("kgroups_spark.records.legacy.MOST_RECORDS", 3)
+    monkeypatch.setattr("kgroups_spark.records.batches.MOST_RECORDS", 3)
     log = wrapper(5, [message(i, b"k", b"v", magic=1) for i in range(4)], magic=1)
     rows, corrupt, _ = read_all(log + message(6, b"k", b"v", magic=1))
     assert ([row.offset for row in rows], len(corrupt)) == ([6], 1)

@@ -6,7 +6,7 @@ import lz4.frame
 import numpy as np
 import pytest
 
-from kgroups_spark.records import legacy
+from kgroups_spark.records import batches as legacy
 from kgroups_spark.records.codecs import xxhash32
 from kgroups_spark.records.segment import scan_batches
 from tests.records.build import batch, compress, message

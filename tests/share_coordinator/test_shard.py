@@ -26,7 +26,7 @@ from kgroups_spark.messages.coordinator_records import (
 from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
-from tests.share_coordinator.share_lags import share_lag
+from tests.views.lag_cases import share_lag
 
 # The state of the share partition in ShareCoordinatorShard of 4.3.1 and 4.4.0 after each record (4.4.0 if it differs).
 KAFKA = json.loads((Path(__file__).parent / "data" / "kafka-share-state.json").read_text())

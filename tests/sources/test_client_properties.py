@@ -12,7 +12,7 @@ import pytest
 import trustme
 from kafka.net.manager import KafkaConnectionManager
 
-from kgroups_spark.cluster import oauth
+from kgroups_spark.cluster import sasl as oauth
 from kgroups_spark.cluster.client_properties import (
     PASSED_OVER,
     REFUSED,

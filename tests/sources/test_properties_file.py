@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cluster.property import BadClientProperty, read_properties_file
+from kgroups_spark.cluster.security import BadClientProperty, read_properties_file
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.files import parse_properties
 

@@ -18,7 +18,7 @@ from tests.chosen import one_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches
 from tests.recorded_state_logs import answers, log_dir
-from tests.share_coordinator.share_lags import share_lag
+from tests.views.lag_cases import share_lag
 
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
 

@@ -1,4 +1,4 @@
-"""The slow, obvious twin of reduced history: row by row, by the rules in replay/reduction.py; and the product's SQL
+"""The slow, obvious twin of reduced history: row by row, by the rules in audit/keep.py; and the product's SQL
 over rows in memory."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.audit.keep import MARKERS, STORED, Reduction
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.replay.reduction import MARKERS, STORED, Reduction
 from kgroups_spark.replay.shard_states import Horizons
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of

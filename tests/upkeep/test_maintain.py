@@ -260,7 +260,7 @@ def changes_of(lake, name):
 
 
 def test_maintenance_does_what_its_dry_run_foresaw_and_deletes_only_old_files(session, kept, tmp_path):
-    """In a soak with all that upkeep asks of Spark and Delta: queries, tasks, transactions."""
+    """In a soak with all that upkeep asks of Spark and Delta: tasks, transactions."""
     lake = shutil.copytree(kept.before, tmp_path / "lake")
     old, files = leave_old_and_young(lake)
     (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)

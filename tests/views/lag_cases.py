@@ -34,3 +34,13 @@ def tables(live: bool = True) -> dict[str, pa.Table]:
     """Those of lag.sql and share partitions; without the ends of topics if no audit was live."""
     found = {name: rows for name, rows in tables_of("lag").items() if live or name != "topic_offsets"}
     return found | {"share_partitions": rows_of("share_partitions", *(shared(n, *row) for n, row in enumerate(SHARED)))}
+
+
+def share_lag(start_offset: int | None, delivery_complete_count: int | None, log_end_offset: int | None) -> int | None:
+    """The number of records that a share group still has to finish, from 4.2 on; None: unknown.
+
+    (GroupCoordinatorService.computeShareGroupLagAndBuildResponse, 4.3: with the end of read_uncommitted.)
+    """
+    if start_offset is None or delivery_complete_count is None or log_end_offset is None:
+        return None
+    return log_end_offset - start_offset - delivery_complete_count

@@ -26,6 +26,7 @@ CASES = {
     "group_members_as_of": "count(*), sum(log_offset), min(known)",
     "committed_offsets_as_of": "count(*), sum(log_offset), min(known)",
     "pending_offsets_as_of": "count(*), sum(log_offset), min(known)",
+    "ends_as_of": "count(*), sum(end_offset)",
     "log_ends_as_of": "count(*), sum(end_offset)",
     "state_log_ends_as_of": "count(*), sum(end_offset)",
     "state_known_as_of": "count(*), min(known)",

@@ -117,7 +117,7 @@ def known_as_of(views: Any, moment: datetime) -> str:
 
 def test_moments_in_reduced_history_are_refused() -> None:
     views = with_known_history(two_partitions(reason="keep", log_offset=5))
-    reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
+    reduced = r"partition 0 of __consumer_offsets below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
         with pytest.raises(duckdb.Error, match=reduced):
             committed_as_of(views, at(moment))

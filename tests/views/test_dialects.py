@@ -93,17 +93,19 @@ def test_history_does_not_begin_at_one_broken_old_time(spark: SparkSession) -> N
     times = [datetime(1970, 1, 1, tzinfo=UTC), *(MOMENT + timedelta(hours=5 * number) for number in range(9)), None]
     records = [{"offsets_partition": 0, "log_offset": number, "log_timestamp": at} for number, at in enumerate(times)]
     of_logs = [{"log": "__share_group_state", "state_partition": 0} | record for record in records]
-    read = {"offsets_partition": 0, "topic": "__share_group_state", "start_offset": 0, "end_offset": 11}
+    read = {"offsets_partition": 0, "start_offset": 0, "end_offset": 11, "records": 11, "records_reread": 0}
     tables = {
-        "audits": ledger({"partitions": [read | {"records": 11, "records_reread": 0}]}),
+        "audits": ledger({"partitions": [read | {"topic": topic} for topic in (None, "__share_group_state")]}),
         "quarantine": rows_of("quarantine", *records),
         "state_quarantine": rows_of("state_quarantine", *of_logs),
         "checkpoints": rows_of("checkpoints", *KEPT),
     }
-    for name in ("known_history", "known_state_history"):
-        [row] = compared(spark, tables, name).to_pylist()
-        # The record before the kept state of log offset 5 is the newest one of those.
-        assert (row["begins"], row["reduced_to"]) == (MOMENT, MOMENT + timedelta(hours=5 * 3)), name
+    rows = [
+        *compared(spark, tables, "known_histories").to_pylist(),
+        *compared(spark, tables, "known_history").to_pylist(),
+    ]
+    # The record before the kept state of log offset 5 is the newest one of those.
+    assert [(row["begins"], row["reduced_to"]) for row in rows] == [(MOMENT, MOMENT + timedelta(hours=5 * 3))] * 3
 
 
 def test_past_the_end_of_a_list_there_is_nothing(spark: SparkSession) -> None:

@@ -14,9 +14,8 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.share_coordinator.share_lags import share_lag
 from tests.views.arrow_tables import in_duckdb
-from tests.views.lag_cases import ENDS, GREATEST, SHARED, tables
+from tests.views.lag_cases import ENDS, GREATEST, SHARED, share_lag, tables
 
 
 @pytest.mark.parametrize(("live", "ends"), [(True, ENDS), (False, {})], ids=["a live audit", "none"])

@@ -46,7 +46,7 @@ SEEN_BY_SPARK = ("last_audit", "expiry_outcomes", "coverage")
 NOW = [name for name, table in TABLES.items() if table.kind == "current" and name not in STATE_LOG_TABLES]
 # No topic was created again, no log was cut back, no cluster was asked, no group waits, and no other log is there
 # (audit/test_cut_back_nights.py, test_state_as_of.py and the views' own tests have them).
-EMPTY = ("stale_offsets", "replaced_ranges", "known_state_history", "transactional_producers", "transaction_limits")
+EMPTY = ("stale_offsets", "replaced_ranges", "transactional_producers", "transaction_limits")
 EMPTY += ("group_settings", "lag_history", "handovers", "waiting_partitions")
 EMPTY += ("share_lag", "share_windows", "dead_letters", "redeliveries")
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]

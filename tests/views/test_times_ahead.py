@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from kgroups_spark.lake.ledger import FINISHED, AuditRow
-from kgroups_spark.replay.log_times import believed_until
+from kgroups_spark.replay.ranges import believed_until
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen, one_of
 from tests.lake.table_rows import rows_of as table_rows

@@ -1,4 +1,4 @@
--- warning: commit times that differ from the log's
+-- warning by times_off: commit times that differ from the log's
 --
 -- {commits:counted commit} of {group_id} {commits:has|have} a commit time that is not the record's: {topic}-{partition}
 -- is {off_ms:duration} {side}. A broker writes both at once, so these times were copied, restored, or set by a client.

@@ -1,4 +1,4 @@
--- warning: a commit for a partition that no member owned
+-- warning by groups: a commit for a partition that no member owned
 --
 -- {topic}-{partition}[ (and for {others:counted other partition})] was committed as {group_id}[ at {since:time}], while
 -- the group was Stable and none of its members owned that partition. Either a member commits a partition that it no

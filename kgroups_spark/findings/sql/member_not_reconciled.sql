@@ -1,4 +1,4 @@
--- warning: a member does not reach its target assignment
+-- warning by group_members: a member does not reach its target assignment
 --
 -- Member {member_id} (client {client_id}, {client_host}) of {group_id} {how_far}[ (and {others:counted other member})]; the
 -- group has been Reconciling since {since:time}, and its rebalance timeout is {timeout_ms:duration}. Its pending partitions

@@ -1,4 +1,4 @@
--- notice: one partition is committed both in transactions and outside them
+-- notice by both_ways: one partition is committed both in transactions and outside them
 --
 -- {topic}-{partition} of {group_id} was committed {transactional_commits:counted time} in transactions and
 -- {plain_commits:counted time} outside them[, and so were {others:counted other partition}]. The later record in the log

@@ -1,4 +1,4 @@
--- warning: records are about to be deleted before a group reads them
+-- warning by topic_offsets: records are about to be deleted before a group reads them
 --
 -- {percent}% of the records that {topic}-{partition} still has are unread by {group_id}, whose offset {committed_offset} is
 -- {ahead:counted record} after the log's start[; and so it is with {others:counted other partition}]. Since

@@ -1,4 +1,4 @@
--- error: committed offsets whose records the topic has already deleted
+-- error by topic_offsets: committed offsets whose records the topic has already deleted
 --
 -- {group_id} will read {topic}-{partition} from offset {committed_offset}, and the log starts at {log_start_offset}[; and so
 -- it is with {others:counted other partition}]: up to {lost:counted record} were deleted before the group read them. A

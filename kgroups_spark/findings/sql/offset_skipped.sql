@@ -1,4 +1,4 @@
--- warning: committed offsets moved ahead without reading: records are never read
+-- warning by moved: committed offsets moved ahead without reading: records are never read
 --
 -- {topic}-{partition} of {group_id} was moved ahead from {offset_before} to {offset_after}[ at {since:time}], while no member
 -- read it: up to {records:counted record} are never read.[ So were {others:counted other offset} in the records of this

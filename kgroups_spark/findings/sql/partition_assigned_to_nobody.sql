@@ -1,4 +1,4 @@
--- warning: a partition of a subscribed topic is assigned to no member
+-- warning by groups: a partition of a subscribed topic is assigned to no member
 --
 -- {topic}-{partition} of {group_id}[, and so {others:is|are} {others:counted more partition}] is
 -- assigned to no member, though the group is Stable and has a committed offset there. Nobody reads it, and its lag grows. In a

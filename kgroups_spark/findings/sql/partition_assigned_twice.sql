@@ -1,4 +1,4 @@
--- error: two members of a group have the same partition
+-- error by group_members: two members of a group have the same partition
 --
 -- {thing}-{partition} of {group_id} is assigned to {who}[, and so {others:is|are} {others:counted more partition}]. Both
 -- read it, and each overwrites the other's commits. In a classic group the leader's assignor caused it

@@ -1,4 +1,4 @@
--- warning: a share group's records that one more failed delivery archives
+-- warning by share_batches: a share group's records that one more failed delivery archives
 --
 -- {records:counted record} of share group {group_id} ({partitions:some}) can be delivered once more at most: delivered
 -- {delivery_count} times, and at the group's share.delivery.count.limit (the brokers' group.share.delivery.count.limit, if

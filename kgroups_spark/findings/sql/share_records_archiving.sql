@@ -1,4 +1,4 @@
--- warning: records that a share group gave up are not in its dead-letter queue
+-- warning by share_batches: records that a share group gave up are not in its dead-letter queue
 --
 -- Share group {group_id} gave up {records:counted record} of {partitions:some}, the first at offset {first_offset}, and since
 -- {since:time} nothing shows that they are in its dead-letter queue[ {queue_topic}]. They hold the start offset. Look

@@ -1,4 +1,4 @@
--- warning: state of a share group that does not exist
+-- warning by share_partitions: state of a share group that does not exist
 --
 -- __share_group_state holds {partitions:counted share partition} of {group_id}, and no share group of that name exists: its
 -- deletion was not finished, or its records are gone from __consumer_offsets. A new group of that name resumes from this

@@ -1,4 +1,4 @@
--- error: records are not read, because a checkpoint file is older than the log
+-- error by hidden: records are not read, because a checkpoint file is older than the log
 --
 -- {offsets:counted offset} of offsets partition {offsets_partition} were not read, {log_ms:duration} of log time: by
 -- replication-offset-checkpoint beside the log they are not committed. A broker writes that file every five seconds, so

@@ -1,4 +1,4 @@
--- warning: partitions are assigned to a member that does not exist
+-- warning by target_records: partitions are assigned to a member that does not exist
 --
 -- The target assignment of {group_id} assigns partitions to {member_id}[ (and for {others:counted other})], which is not a
 -- member. Nobody reads them until the next assignment. A coordinator that loads this log rejects the group's tombstone while

@@ -1,4 +1,4 @@
--- notice: many empty groups whose names differ only by a UUID or a number
+-- notice by throwaway_groups: many empty groups whose names differ only by a UUID or a number
 --
 -- {groups:counted group} without members are named {pattern}, each with {generated}: most likely each run of an application
 -- creates a new one. They burden their coordinators and the log until their offsets expire, and no run finds the offsets of

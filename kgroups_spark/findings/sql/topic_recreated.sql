@@ -1,4 +1,4 @@
--- warning: committed offsets of a topic that was deleted and created again
+-- warning by topics: committed offsets of a topic that was deleted and created again
 --
 -- {offsets:counted committed offset} of {group_id} on {topic} refer to a topic that was deleted; {topic} has been
 -- created again[, at the latest at {since:time}]. They point into the deleted log. A consumer that resumes there skips

@@ -1,4 +1,4 @@
--- error: a transaction is open beyond its own timeout
+-- error by transactional_ids: a transaction is open beyond its own timeout
 --
 -- The transaction of {transactional_id} (producer {producer_id}) has been Ongoing since {since:time}, and its timeout of
 -- {timeout_ms:duration} has passed. The transaction coordinator aborts such transactions every 10 s; partition

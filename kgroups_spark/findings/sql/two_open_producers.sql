@@ -1,4 +1,4 @@
--- warning: two open transactions hold an offset of one partition
+-- warning by pending_offsets: two open transactions hold an offset of one partition
 --
 -- {topic}-{partition} of {group_id} has offsets in open transactions of {producers} producers ({ids:some})[, and so
 -- {others:does|do} {others:counted other partition}]: two instances process the same input, or one was not fenced. The

@@ -1,4 +1,4 @@
--- warning: a member's subscription cannot be read: nothing of the group expires
+-- warning by group_members: a member's subscription cannot be read: nothing of the group expires
 --
 -- The subscription of member {member_id} (client {client_id}) of {group_id}[ (and {others:counted other member})] cannot be
 -- parsed. So the coordinator does not know the group's topics, and none of its offsets expire, not even those of topics

@@ -1,17 +1,8 @@
-WITH records AS (
-  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM group_records
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM transaction_markers
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
-),
-firsts AS (
-  SELECT offsets_partition, date_trunc('day', log_timestamp) AS day, min(log_offset) AS first_offset
-  FROM records
-  WHERE log_timestamp <= (SELECT believed_until FROM last_audit)
-  GROUP BY offsets_partition, date_trunc('day', log_timestamp)
+WITH firsts AS (
+  SELECT partition AS offsets_partition, date_trunc('day', log_timestamp) AS day, min(log_offset) AS first_offset
+  FROM log_times
+  WHERE log = '__consumer_offsets' AND log_timestamp <= (SELECT believed_until FROM last_audit)
+  GROUP BY partition, date_trunc('day', log_timestamp)
 ),
 days AS (
   SELECT DISTINCT day FROM firsts WHERE day > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY

@@ -8,6 +8,6 @@ SELECT last_audit.audit_id, last_audit.finished_at, last_audit.as_of, last_audit
   (SELECT CAST(sum(records_in_all) AS BIGINT) FROM log_totals) AS records,
   known_history.begins,
   greatest((SELECT min(hour) FROM group_traffic), known_history.begins) AS traffic_begins,
-  (SELECT count(*) FROM known_state_history WHERE log = '__transaction_state') > 0 AS has_transaction_state
+  (SELECT count(*) FROM known_histories WHERE log = '__transaction_state') > 0 AS has_transaction_state
 FROM last_audit
 CROSS JOIN known_history

@@ -18,6 +18,7 @@ FROM (
   FROM (
     SELECT log AS kgroups_log, begins AS kgroups_begins, reduced_to AS kgroups_reduced_to,
       incomplete_to AS kgroups_incomplete_to, ends AS kgroups_ends
-    FROM main.known_state_history
-  ) AS kgroups_known_state_history
+    FROM main.known_histories
+    WHERE log <> '__consumer_offsets'
+  ) AS kgroups_known_histories
 ) AS kgroups_known_of_logs

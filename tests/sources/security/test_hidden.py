@@ -7,7 +7,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from kgroups_spark.cluster.property import HIDDEN, Secrets
+from kgroups_spark.cluster.security import HIDDEN, Secrets
 
 PASSWORD = 'pä "ss"+/?>\\word\n'
 

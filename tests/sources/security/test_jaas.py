@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.cluster.property import BadClientProperty, LoginModule, login_module
+from kgroups_spark.cluster.security import BadClientProperty, LoginModule, login_module
 
 
 @pytest.mark.parametrize(

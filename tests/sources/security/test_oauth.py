@@ -12,8 +12,8 @@ from base64 import b64encode, urlsafe_b64encode
 import pytest
 import trustme
 
-from kgroups_spark.cluster import oauth
-from kgroups_spark.cluster.oauth import (
+from kgroups_spark.cluster import sasl as oauth
+from kgroups_spark.cluster.sasl import (
     BearerTokens,
     NoToken,
     TokenEndpoint,
@@ -22,7 +22,7 @@ from kgroups_spark.cluster.oauth import (
     issued_secrets,
     token_source,
 )
-from kgroups_spark.cluster.property import BadClientProperty
+from kgroups_spark.cluster.security import BadClientProperty
 from kgroups_spark.errors import UsageError
 from tests.sources.fake_cluster import FakeTime
 from tests.sources.security.token_server import fresh_jwt, jwt, token_server

@@ -7,8 +7,8 @@ import pickle
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
 
-from kgroups_spark.cluster.property import BadClientProperty
 from kgroups_spark.cluster.sasl import sasl
+from kgroups_spark.cluster.security import BadClientProperty
 
 KAFKA = "org.apache.kafka.common.security"
 PLAIN = f'{KAFKA}.plain.PlainLoginModule required username="a=b,c" password="h=u,sh";'

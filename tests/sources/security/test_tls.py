@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_an
 
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.connection import untrusted
-from kgroups_spark.cluster.property import BadClientProperty
-from kgroups_spark.cluster.tls import tls
+from kgroups_spark.cluster.security import BadClientProperty, tls
 from kgroups_spark.errors import UsageError
 from tests.sources.security.handshakes import chain, file_with, private_key, shake_hands
 

@@ -1,0 +1,144 @@
+"""Applications of Kafka Streams on a broker, with both exactly-once styles and as a streams group (KIP-1071).
+`exactly_once` is played by the client of 3.9, the last one that has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kgroups_spark
+from kgroups_spark.audit.options import STATE_LOGS
+from kgroups_spark.cli.main import main
+from kgroups_spark.lake.local import Local
+from tests.broker.answers import Asking, while_the_log_stands_still
+from tests.broker.brokers import Brokers
+from tests.broker.java_clients import JavaClients
+from tests.broker.lab import Lab
+from tests.broker.live_audits import live_audit
+
+TOPIC, PARTITIONS = "streams.words", 2
+BY_TASK, BY_THREAD, STREAMS = "app-by-task", "app-by-thread", "app-as-streams-group"
+GROUPS = (BY_TASK, BY_THREAD, STREAMS)
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def played(kafka_4_3: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Three applications that run, each of two threads."""
+    address = kafka_4_3.address
+    with JavaClients(address) as clients, JavaClients(address, "3.9.2") as old_clients:
+        lab = Lab(kafka_4_3, clients)
+        lab.topic(TOPIC, PARTITIONS, records=10)
+        folder, more = tmp_path_factory.mktemp("streams"), {"num_stream_threads": "2"}
+        old_clients.streams(BY_TASK, TOPIC, "classic", folder, processing_guarantee="exactly_once", **more)
+        for group, protocol in ((BY_THREAD, "classic"), (STREAMS, "streams")):
+            clients.streams(group, TOPIC, protocol, folder, processing_guarantee="exactly_once_v2", **more)
+        for group in GROUPS:
+            lab.await_committed(group, slots(group))
+        yield lab
+        lab.close()
+
+
+def slots(group: str) -> list[tuple[str, int]]:
+    return [(name, number) for name in (TOPIC, f"{group}-by-key-repartition") for number in range(PARTITIONS)]
+
+
+@pytest.fixture(scope="module")
+def described(local: Local, played: Lab, lake: Path) -> Json:
+    """The broker's description of each group at the moment of the audit."""
+
+    def ask() -> Json:
+        asked = Asking(played.clients)
+        return {"groups": {name: group for name, group in asked.groups().items() if name in GROUPS}}
+
+    def audit() -> None:
+        live_audit(local, lake, played.address, include=STATE_LOGS, as_of=None)
+
+    groups: Json = while_the_log_stands_still(played.clients, ask, audit)["groups"]
+    return groups
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("streams") / "lake"
+
+
+def asked(lake: Path, query: str) -> list[Json]:
+    return kgroups_spark.open_lake(str(lake)).rows(query)
+
+
+def owned(group: str, of_group: Json) -> Mapping[tuple[str, int], str]:
+    """The member of each partition, by the broker's description. A task has its partition of each topic it reads."""
+    if group != STREAMS:
+        return {(t, p): member for member, each in of_group["members"].items() for t, p in each["assigned"]}
+    topics = dict(zip(of_group["topology"]["subtopologies"], (TOPIC, f"{group}-by-key-repartition"), strict=True))
+    return {
+        (topics[subtopology], partition): member
+        for member, each in of_group["members"].items()
+        for role, subtopology, partition in each["assigned_tasks"]
+        if role == "active"
+    }
+
+
+def test_owners_are_those_that_the_broker_describes(lake: Path, described: Json) -> None:
+    rows = asked(lake, "SELECT * FROM partition_owners WHERE valid_to IS NULL AND group_id LIKE 'app-%'")
+    for group in GROUPS:
+        own = [row for row in rows if row["group_id"] == group]
+        found = {(row["topic"], row["partition"]): row["member_id"] for row in own}
+        assert len(found) == len(own) and len(set(found.values())) == 2
+        assert found == owned(group, described[group]) and found.keys() == set(slots(group)), group
+
+
+def test_the_exactly_once_style_is_that_of_the_application(lake: Path, described: Json) -> None:
+    rows = asked(lake, "SELECT * FROM eos_style WHERE group_id LIKE 'app-%'")
+    assert {row["group_id"]: row["style"] for row in rows} == {
+        BY_TASK: "an id per partition",
+        BY_THREAD: "an id per thread",
+        STREAMS: "an id per thread",
+    }
+    assert {row["group_id"]: row["ids"] for row in rows} == {BY_TASK: 4, BY_THREAD: 2, STREAMS: 2}
+    names = asked(lake, "SELECT * FROM transaction_limits WHERE group_id LIKE 'app-%'")
+    assert {row["group_id"]: row["longest_timeout_ms"] for row in names} == dict.fromkeys(GROUPS, 10_000)
+
+
+def test_a_classic_group_of_streams_moves_when_empty_and_its_tasks_are_read(lake: Path, described: Json) -> None:
+    rows = asked(lake, "SELECT * FROM migration WHERE group_id LIKE 'app-%'")
+    assert {row["group_id"]: (row["converts"], row["reason"]) for row in rows} == dict.fromkeys(
+        (BY_TASK, BY_THREAD), ("when empty", "user_data")
+    )
+    members = asked(lake, f"SELECT user_data_json FROM group_members WHERE group_id = '{BY_THREAD}'")
+    assert len(members) == 2 and all("processId" in (row["user_data_json"] or "") for row in members)
+
+
+def test_describe_and_lag_have_all_partitions_with_their_owners(
+    played: Lab, lake: Path, described: Json, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed = Asking(played.clients).committed_of(GROUPS)
+    for group in GROUPS:
+        offsets = rows_of(capsys, "describe", lake, group)
+        found = {(row["topic"], row["partition"]): row["owner_member_id"] for row in offsets}
+        assert found == owned(group, described[group])
+        assert {(row["topic"], row["partition"]): row["committed_offset"] for row in offsets} == {
+            (topic, partition): offset for topic, partition, offset, *_ in committed[group]
+        }
+        # The end has the marker of the last transaction, which no offset counts but the next one.
+        assert {row["lag"] for row in offsets if row["topic"] == TOPIC} == {0}
+        lags = {(row["topic"], row["partition"]): row["lag"] for row in rows_of(capsys, "lag", lake, group)}
+        assert lags == {(row["topic"], row["partition"]): row["lag"] for row in offsets}
+        [state] = rows_of(capsys, "describe", lake, group, "--state")
+        assert (state["state"], state["member_count"]) == ("Stable", 2)
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], command: str, lake: Path, group: str, *more: str) -> list[Json]:
+    capsys.readouterr()
+    assert main([command, "--lake", str(lake), "--format", "json", "--group", group, *more]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_nothing_is_found(lake: Path, described: Json) -> None:
+    found = asked(lake, "SELECT finding, group_id FROM current_findings WHERE group_id LIKE 'app-%'")
+    assert found == []
