@@ -190,6 +190,16 @@ def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status: str, cause: 
     assert row["cause"] == cause
 
 
+def test_what_keep_has_removed_is_no_evidence(rows: Any) -> None:
+    case = next(case for case in CASES if case.name.startswith("an admin resets an Empty"))
+    events = reader(case).sql("FROM group_events")
+    keep = rows_of("checkpoints", {"audit_id": 1, "offsets_partition": 0, "reason": "keep", "log_offset": case.since})
+    for since, cause in ((0, "no_members"), (case.since, "unknown")):
+        left = rows_of("group_events", *(row for row in events if row["log_offset"] >= since))
+        (row,) = rows("history --group g --event offset_rewound", reader(case, group_events=left, checkpoints=keep))
+        assert row["cause"] == cause
+
+
 def test_a_removed_group_is_no_deleted_topic_even_if_that_is_gone_too(rows: Any) -> None:
     case = next(case for case in CASES if case.name.startswith("Scala: all offsets"))
     seen = [

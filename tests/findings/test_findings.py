@@ -174,7 +174,7 @@ def test_records_that_were_read_before_an_earlier_audit_are_not_skipped() -> Non
     log.commit("g", offset=9).commit("h")
     cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
     assert audit_nights(log.files, {0: cuts}, LOOKING).found() == []
-    log.commit("g", offset=12)
+    log.classic("g", classic_member("a", 0)).classic("g").commit("g", offset=12)
     (found,) = audit_nights(log.files, {0: [*cuts, [borders(log.files, 0)[-1]]]}, LOOKING).found()
     assert found["finding"] == "offset_skipped" and "up to 3 records are never read" in found["detail"]
 

@@ -175,10 +175,12 @@ def test_what_is_read_again_and_what_is_never_read(
     moves: list[tuple[Any, ...]], again: int | None, never: int | None
 ) -> None:
     events = [
-        event_row(event, topic="t", partition=0, offset_before=before, offset_after=after, log_offset=number)
+        event_row(event, topic="t", partition=0, offset_before=before, offset_after=after, log_offset=2 * number)
         | {"cause": cause[0] if cause else "no_members"}
         for number, (event, before, after, *cause) in enumerate(moves)
     ]
+    # Members come and go between any two.
+    events += [event_row("state_changed", log_offset=2 * number + 1) for number in range(len(moves))]
     with asked(tables(group_events=events)) as ask:
         rows = ask(query("offset_moves"))
     for name, wanted in (("read_again", again), ("skipped", never)):

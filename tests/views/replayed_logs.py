@@ -225,7 +225,7 @@ def _transaction(rows: list[ReplayRow], marker: ReplayRow | None) -> tuple[Any, 
     first, values = rows[0], [row for row in rows if row.kind == "offset_commit" and row.commit is not None]
     epochs = [row.producer_epoch for row in rows if row.kind == "offset_commit"]
     ended = None if marker is None else marker.log_timestamp
-    known = ended is not None and first.log_timestamp is not None
+    known = ended is not None and first.log_timestamp is not None and ended >= first.log_timestamp
     return (
         first.producer_id,
         marker.producer_epoch if marker is not None else epochs[0] if epochs else None,

@@ -5,44 +5,33 @@
 -- audit.] If nobody meant to, keep a copy and move the group back before the topic deletes them. When, and why as far as the
 -- log shows: kgroups history {group_id:option}
 
--- `is_hidden`: the group's next record is two generations later, so members may have read: the records that show them were
--- compacted away.
--- `busy`: an offset that moved three times or more while the group had no members: consumers that assign themselves read on.
-WITH busy AS (
-  SELECT offsets_partition, group_id, topic, partition, min(log_offset) AS log_offset_before, max(log_offset) AS log_offset
-  FROM (
-    SELECT *, count_if(event IN ('generation_changed', 'state_changed')) OVER (
-      PARTITION BY offsets_partition, group_id ORDER BY log_offset
-    ) AS visit
-    FROM moved
-  )
-  WHERE cause = 'no_members'
-  GROUP BY offsets_partition, group_id, topic, partition, visit
-  HAVING count(*) > 2
-),
-generations AS (
-  SELECT offsets_partition, group_id, log_offset, lag(log_offset, 1, -1) OVER of_group AS log_offset_before,
-    sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
-      AS is_hidden
+-- As all_events. `hidden`: the group's next record is two generations later, so members may have read: the records that show
+-- them were compacted away. `busy`: it moved three times while the group had no members: consumers that assign themselves.
+WITH visits AS (
+  SELECT *, count_if(event IN ('generation_changed', 'state_changed')) OVER (
+    PARTITION BY offsets_partition, group_id ORDER BY log_offset
+  ) AS visit
   FROM moved
+),
+hidden AS (
+  SELECT offsets_partition, group_id, visit - count(*) AS visit
+  FROM visits
   WHERE event IN ('generation_changed', 'state_changed')
-  GROUP BY offsets_partition, group_id, log_offset
-  WINDOW of_group AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)
+  GROUP BY offsets_partition, group_id, visits.visit
+  HAVING sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
+),
+busy AS (
+  SELECT offsets_partition, group_id, topic, partition, visit
+  FROM visits
+  WHERE cause = 'no_members'
+  GROUP BY ALL
+  HAVING count(*) > 2
 )
 SELECT *, distance AS records, nullif(count(DISTINCT (topic, partition)) OVER of_group - 1, 0) AS others
 FROM _moves
-WHERE distance > 0 AND NOT EXISTS (
-  SELECT 1
-  FROM generations
-  WHERE is_hidden AND generations.offsets_partition = _moves.offsets_partition AND generations.group_id = _moves.group_id
-    AND _moves.log_offset > log_offset_before AND _moves.log_offset < generations.log_offset
-)
-AND NOT EXISTS (
-  SELECT 1
-  FROM busy
-  WHERE (busy.offsets_partition, busy.group_id, busy.topic, busy.partition)
-    = (_moves.offsets_partition, _moves.group_id, _moves.topic, _moves.partition)
-    AND _moves.log_offset BETWEEN log_offset_before AND busy.log_offset
-)
+JOIN (SELECT DISTINCT offsets_partition, group_id, log_offset, visit FROM visits) USING (offsets_partition, group_id, log_offset)
+ANTI JOIN hidden USING (offsets_partition, group_id, visit)
+ANTI JOIN busy USING (offsets_partition, group_id, topic, partition, visit)
+WHERE distance > 0
 WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
 QUALIFY row_number() OVER (of_group ORDER BY distance DESC, log_offset, topic, partition) = 1

@@ -8,7 +8,7 @@
 -- offset_before: Committed offset before the event (offset_restarted: before the removal); start offset of a share partition; null: none
 -- offset_after: Committed offset or start offset after the event; null: none
 -- value_before: State, type, generation, topic id or state epoch before the event; an assignment as JSON; null: none
--- cause: As in group_events, but unknown instead of no_members if the group had members meanwhile whose records were compacted away, self_assigned instead of it if the offset moved three times or more while the group had no members, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
+-- cause: As in group_events, but unknown instead of no_members if the group had members meanwhile whose records were compacted away, or if kgroups maintain --keep has removed since when it has none, self_assigned instead of it if the offset moved three times or more while the group had no members, and two causes that all partitions, or the cluster, show: probably_expired (overdue_since is set, and no partition was written from a day after that time to the hour of the removal: the brokers were off); topic_deleted also where the live audit that read the removal found no such topic. member_left: left (by itself or by Admin: it was seen too recently to have timed out), session_expired, put_out_while_revoking (its rebalance timeout passed), static_expired (a static member that was away, or one of the classic protocol, which does not leave when it is closed); each with probably_ before it if it follows from the time alone, or from the brokers' setting of today; null: the log does not tell (as session timeouts of KIP-848 members where no live audit asked). member_replaced: replaced
 -- log STRING: The log of the event: __consumer_offsets, __share_group_state or __transaction_state
 -- state_partition INT: Partition of that log; null: it is __consumer_offsets
 -- transactional_id, producer_id, producer_epoch of state_events
@@ -89,28 +89,30 @@ left_by AS (
     END AS cause
   FROM departures
 ),
--- Groups that were Empty two generations before: the generation between had members, whose records were compacted away.
+-- `visit`: the number of records before it, or with it, that changed the group's state or generation.
 visits AS (
-  SELECT
-    offsets_partition, group_id, log_offset,
-    lag(log_offset, 1, -1) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS log_offset_before,
-    sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
-      AS is_hidden
+  SELECT *,
+    sum(CASE WHEN event IN ('group_created', 'generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
+      PARTITION BY offsets_partition, group_id ORDER BY log_offset
+    ) AS visit
   FROM group_events
-  WHERE event IN ('generation_changed', 'state_changed')
-  GROUP BY offsets_partition, group_id, log_offset
+),
+-- The next record is two generations later: the one between had members, whose records were compacted away.
+hidden AS (
+  SELECT offsets_partition, group_id, visit - count(*) AS visit
+  FROM visits
+  WHERE event IN ('group_created', 'generation_changed', 'state_changed')
+  GROUP BY offsets_partition, group_id, visits.visit
+  HAVING sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
 ),
 -- `moves`: how often the offset moved while the group had no members this time. An admin resets it once or twice.
 quiet_moves AS (
   SELECT *, count(*) OVER (PARTITION BY offsets_partition, group_id, topic, partition, visit) AS moves
-  FROM (
-    SELECT *,
-      sum(CASE WHEN event IN ('generation_changed', 'state_changed') THEN 1 ELSE 0 END) OVER (
-        PARTITION BY offsets_partition, group_id ORDER BY log_offset
-      ) AS visit
-    FROM group_events
-  )
+  FROM visits
   WHERE cause = 'no_members'
+),
+kept AS (
+  SELECT DISTINCT offsets_partition FROM checkpoints WHERE reason = 'keep' AND log IS NULL
 ),
 -- Causes that the records around an event do not show.
 explained AS (
@@ -128,11 +130,13 @@ explained AS (
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
   UNION ALL
   SELECT moved.offsets_partition, moved.group_id, moved.log_offset, event_index,
-    CASE WHEN visits.is_hidden THEN 'unknown' ELSE 'self_assigned' END
+    CASE WHEN coalesce(hidden.offsets_partition, kept.offsets_partition) IS NULL THEN 'self_assigned' ELSE 'unknown' END
   FROM quiet_moves AS moved
-  LEFT JOIN visits ON visits.offsets_partition = moved.offsets_partition AND visits.group_id = moved.group_id
-    AND moved.log_offset > visits.log_offset_before AND moved.log_offset < visits.log_offset
-  WHERE moves > 2 OR visits.is_hidden
+  LEFT JOIN hidden ON hidden.offsets_partition = moved.offsets_partition AND hidden.group_id = moved.group_id
+    AND hidden.visit = moved.visit
+  -- The record since which the group has no members is no longer in history.
+  LEFT JOIN kept ON kept.offsets_partition = moved.offsets_partition AND moved.visit = 0
+  WHERE moves > 2 OR coalesce(hidden.offsets_partition, kept.offsets_partition) IS NOT NULL
   UNION ALL
   SELECT offsets_partition, group_id, gone.log_offset, event_index, left_by.cause
   FROM group_events AS gone
