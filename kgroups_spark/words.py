@@ -433,3 +433,57 @@ def throwaway_groups(groups: Iterable[tuple[str, int]]) -> dict[str, list[str]]:
             or (len(names) > len(in_use.get(its, ())) and max(map(len, names)) - len(its.replace("<number>", "")) > 2)
         )
     }
+
+
+# Events and their causes for people, on a screen and in the report.
+
+
+EVENTS = {
+    "group_created": "group created",
+    "state_changed": "state",
+    "generation_changed": "generation",
+    "member_joined": "member joined",
+    "member_left": "member left",
+    "member_replaced": "static member replaced",
+    "assignment_changed": "assignment",
+    "group_type_changed": "group type",
+    "group_removed": "group removed",
+    "offset_rewound": "offset rewound",
+    "offset_skipped": "offset skipped ahead",
+    "offset_removed": "offset removed",
+    "offset_restarted": "offset committed after its removal",
+    "offset_unset": "offset set to none",
+    "topic_recreated": "topic deleted and created again",
+    "share_partition_initialized": "share partition initialized",
+    "share_offset_reset": "share partition reset",
+    "share_offsets_deleted": "share partition's offsets deleted",
+    "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
+    "producer_fenced": "transaction aborted: its producer was fenced",
+}
+# Of removals, of moves, and of members that left.
+CAUSES = {
+    "expired": "expired: it was due, and the checks of the brokers remove what is due",
+    "probably_expired": "expired, most likely: long due, and nothing was written until then, so the brokers were off",
+    "group_deleted": "somebody deleted the group: by the audit's retention it was not due to expire",
+    "offset_deleted": "somebody deleted the offset: by the audit's retention it was not due to expire",
+    "topic_deleted": "the topic was deleted",
+    "no_members": "the group had no members: an admin reset, most likely",
+    "self_assigned": "a restart of consumers that assign themselves, or a reset: the log cannot tell",
+    "with_members": "while the group had members",
+    "transaction": "by a transaction",
+    "topic_recreated": "the topic was deleted and created again",
+    "left": "it left, or Admin removed it",
+    "session_expired": "its session expired",
+    "put_out_while_revoking": "put out: it did not release its partitions in time",
+    "static_expired": "a static member whose session expired",
+    "replaced": "another member took its group.instance.id",
+    "unknown": "unknown: the log leaves several explanations, or none",
+}
+
+
+def cause_text(cause: str | None) -> str | None:
+    """The cause in words, `probably_` at its end; one that this version does not know as it is; None: there is none."""
+    if cause is None or cause in CAUSES:
+        return cause and CAUSES[cause]
+    sure = cause.removeprefix("probably_")
+    return CAUSES.get(sure, sure) + ("" if cause == sure else ", most likely")

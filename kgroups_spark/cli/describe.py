@@ -36,7 +36,7 @@ from kgroups_spark.sql.reader import (
     about_waiting,
     deleted_next,
 )
-from kgroups_spark.words import counted, format_time, format_utc, quoted, shell_option, shell_word
+from kgroups_spark.words import cause_text, counted, format_time, format_utc, quoted, shell_option, shell_word
 
 OPTIONS = (
     LAKE,
@@ -100,14 +100,6 @@ COLUMNS: dict[What, list[str]] = {
     "known".split(),
 }
 
-REMOVAL_CAUSES = {
-    "expired": "expired: it was due, and the checks of the brokers remove what is due",
-    "group_deleted": "somebody deleted the group: by the audit's retention it was not due to expire",
-    "offset_deleted": "somebody deleted the offset: by the audit's retention it was not due to expire",
-    "topic_deleted": "the topic was deleted",
-    "probably_expired": "expired, most likely: long due, and nothing was written until then, so the brokers were off",
-    "unknown": "the log leaves several explanations, or none",
-}
 _ELSEWHERE = "START-OFFSET and LAG of a share group are not in __consumer_offsets but in __share_group_state"
 # Notes by the knowledge of that log's history (state_known_as_of); None: the log was not read.
 ABOUT_SHARE_STATE = {
@@ -340,7 +332,7 @@ def _about_dead(reader: LakeReader, name: str, group: Described, arguments: argp
             "before they were read."
         ]
     else:
-        why = REMOVAL_CAUSES.get(removal["cause"] or "", "the cause is unknown, as the lake has no events of that time")
+        why = cause_text(removal["cause"]) or "the cause is unknown, as the lake has no events of that time"
         lines = [f"{name} does not exist (Dead): removed {format_utc(removal['removed_at'])}, {why}."]
     if group.members and not arguments.members:
         lines.append(f"Last members, until {format_utc(removal['members_as_of'])}:")

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kgroups_spark.cli.describe import REMOVAL_CAUSES, assignment_text, tasks_text
+from kgroups_spark.cli.describe import assignment_text, tasks_text
 from kgroups_spark.cli.form import (
     FAIL_IF_ANY,
     GROUP,
@@ -58,7 +58,15 @@ from kgroups_spark.sql.reader import (
     require_known,
     require_known_topics,
 )
-from kgroups_spark.words import counted, first_of, format_duration, format_time_for_people, to_datetime
+from kgroups_spark.words import (
+    EVENTS,
+    cause_text,
+    counted,
+    first_of,
+    format_duration,
+    format_time_for_people,
+    to_datetime,
+)
 
 DEFAULT_LIMIT = 100
 LONGEST_METADATA = 100  # characters in a table
@@ -79,50 +87,9 @@ HANDOVER_SCREEN = screen(
     "last_commit_timestamp=LAST-COMMIT_(UTC) since=SINCE-LAST-COMMIT"
 )
 
-EVENTS = {
-    "group_created": "group created",
-    "state_changed": "state",
-    "generation_changed": "generation",
-    "member_joined": "member joined",
-    "member_left": "member left",
-    "member_replaced": "static member replaced",
-    "assignment_changed": "assignment",
-    "group_type_changed": "group type",
-    "group_removed": "group removed",
-    "offset_rewound": "offset rewound",
-    "offset_skipped": "offset skipped ahead",
-    "offset_removed": "offset removed",
-    "offset_restarted": "offset committed after its removal",
-    "offset_unset": "offset set to none",
-    "topic_recreated": "topic deleted and created again",
-    "share_partition_initialized": "share partition initialized",
-    "share_offset_reset": "share partition reset",
-    "share_offsets_deleted": "share partition's offsets deleted",
-    "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
-    "producer_fenced": "transaction aborted: its producer was fenced",
-}
 # The events that a table shows in one line if they are of one record with a rebalance.
 REBALANCE = ("state_changed", "generation_changed", "member_joined", "member_left", "assignment_changed")
 _NAMED_MEMBERS = 3
-# Causes of moves; those of removals are in REMOVAL_CAUSES. If the group has members, the move is due to a member.
-MOVE_CAUSES = {
-    "no_members": "the group had no members: an admin reset, most likely",
-    "self_assigned": "a restart of consumers that assign themselves, or a reset: the log cannot tell",
-    "with_members": "while the group had members",
-    "transaction": "by a transaction",
-    "topic_recreated": "the topic was deleted and created again",
-    "unknown": "unknown: not in the log",
-}
-
-
-# Causes of members that left; "probably_" before one is "most likely" after it.
-DEPARTURES = {
-    "left": "it left, or Admin removed it",
-    "session_expired": "its session expired",
-    "put_out_while_revoking": "put out: it did not release its partitions in time",
-    "static_expired": "a static member whose session expired",
-    "replaced": "another member took its group.instance.id",
-}
 
 OPTIONS = (
     LAKE,
@@ -249,7 +216,7 @@ def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         "subject": subject,
         "before": before,
         "after": after,
-        "why": _why(row["event"], row["cause"]),
+        "why": cause_text(row["cause"]),
     }
 
 
@@ -301,14 +268,6 @@ def _rebalance(events: Rows) -> dict[str, Any]:
         "after": ", ".join(row["value_after"] for row in changes) or None,
         "why": "; ".join(dict.fromkeys(row["why"] for row in by_event.get("member_left", ()) if row["why"])) or None,
     }
-
-
-def _why(event: str, cause: str | None) -> str | None:
-    causes = REMOVAL_CAUSES if event in ("group_removed", "offset_removed") else MOVE_CAUSES
-    if event in ("member_left", "member_replaced") and cause is not None:
-        sure = cause.removeprefix("probably_")
-        return DEPARTURES.get(sure, sure) + ("" if cause == sure else ", most likely")
-    return None if cause is None else causes.get(cause, cause)
 
 
 def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:

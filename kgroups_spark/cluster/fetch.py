@@ -26,9 +26,9 @@ from kgroups_spark.cluster.requests import (
     said,
 )
 from kgroups_spark.errors import KgroupsError, NotReadable
-from kgroups_spark.records.batches import HEADER_BYTES, LARGEST_BATCH, Buffer, Checksums, claimed_checksum, walk
+from kgroups_spark.records.batches import LARGEST_BATCH, Buffer, Checksums, claimed_checksum, walk
 from kgroups_spark.records.columns import CODEC_MASK, CorruptBatch, unaligned
-from kgroups_spark.records.damage import diagnose, find_batch, in_order
+from kgroups_spark.records.damage import diagnose, in_order
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 
@@ -42,10 +42,11 @@ _read_i32 = struct.Struct(">i").unpack_from
 
 
 class FetchedBatches:
-    """The whole batches of an answer, and the damage between them, by number.
+    """The whole batches of an answer, by number.
 
     `trusted`: the number of batches up to the last one after which the read can go on: sound, with a possible offset. A
-    damaged batch may claim an offset far beyond its own, and the records between would be skipped.
+    damaged batch may claim an offset far beyond its own, and the records between would be skipped. So one is passed on
+    only if a sound one follows it in an answer; else, or if its length is damaged, the partition is refused.
     """
 
     def __init__(self, records: bytes, next_offset: int, high_watermark: int) -> None:
@@ -53,11 +54,8 @@ class FetchedBatches:
         self._sums = Checksums(Buffer(self._view))
         self._next_offset = next_offset
         self._high_watermark = high_watermark
-        edges, self._may_go_on = walk(self._view, len(records))
-        self._edges: list[int] = edges.tolist()
-        self._is_left = False
+        self._edges: list[int] = walk(self._view, len(records))[0].tolist()
         self._before_last: int | None = None  # the sound batch in order before the last trusted one
-        self._damage: set[int] = set()  # numbers of parts without a credible header
         self.trusted = self._count_trusted()
 
     @property
@@ -69,33 +67,6 @@ class FetchedBatches:
             return False
         return self.base_offset(last) > (self.last_offset(last - 1) + 1 if last else self._next_offset)
 
-    def leave_last(self) -> int:
-        """`trusted` without the last batch, which is left to the next answer, together with the batches after it."""
-        self.trusted -= 1
-        self._is_left = True
-        return self.trusted
-
-    def look_past_cut(self) -> int:
-        """`trusted`, if the batch that seems cut at the end is not a batch: its length is too large."""
-        if self._may_go_on and self._find_next():
-            self.trusted = self._count_trusted()
-        return self.trusted
-
-    def claimed_next(self) -> int | None:
-        """The offset after the last whole batch, if its header has a possible one."""
-        number = len(self._edges) - 2
-        if number < 0 or number in self._damage or self._view[self._edges[number] + 16] > 2:
-            return None
-        after = self.last_offset(number) + 1
-        return after if self._next_offset < after <= self._high_watermark else None
-
-    @property
-    def doubtful(self) -> bytes:
-        """The bytes after the trusted batches; empty if they are only the beginning of a batch, or if a sound batch was
-        left to the next answer."""
-        is_cut_batch = self._may_go_on and self.trusted == len(self._edges) - 1
-        return b"" if is_cut_batch or self._is_left else bytes(self._view[self._edges[self.trusted] :])
-
     @property
     def diagnosis(self) -> str:
         end = self._edges[1] if len(self._edges) > 1 else len(self._view)
@@ -106,9 +77,7 @@ class FetchedBatches:
 
     def base_offset(self, i: int) -> int:
         """The base offset. For a compressed message of magic 0 or 1, whose header has only the last offset, its first
-        record's; for damage, one that is not above any later batch's."""
-        if i in self._damage:
-            return self._next_offset
+        record's."""
         pos, reported = self._edges[i], self._reported_offset(i)
         is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
         return self._first_offset(i, reported) if is_compressed_message else reported
@@ -122,8 +91,6 @@ class FetchedBatches:
         return first + (first < self.trusted and self.base_offset(first) < offset)
 
     def last_offset(self, i: int) -> int:
-        if i in self._damage:
-            return self._next_offset - 1
         pos, reported = self._edges[i], self._reported_offset(i)
         return reported + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else reported
 
@@ -137,8 +104,6 @@ class FetchedBatches:
         return int(_read_i32(self._view, pos + 12)[0]) if self._view[pos + 16] == 2 else None
 
     def _count_trusted(self) -> int:
-        while not self._may_go_on and self._find_next():
-            pass
         stop = len(self._edges) - 1
         while stop:
             start = max(stop - LOOK_BACK, 0)
@@ -155,23 +120,10 @@ class FetchedBatches:
             stop = start
         return 0
 
-    def _find_next(self) -> bool:
-        """Continues at the next sound batch after an impossible header."""
-        pos = self._edges[-1]
-        above = self.last_offset(len(self._edges) - 2) if len(self._edges) > 1 else self._next_offset - 1
-        data = np.frombuffer(self._view, np.uint8)
-        found = find_batch(data, pos + 1, len(data), above, at_end=True, sums=self._sums)
-        if found is None:
-            return False
-        self._damage.add(len(self._edges) - 1)
-        edges, self._may_go_on = walk(self._view, len(data), found.position)
-        self._edges += edges.tolist()
-        return True
-
     def _is_sound(self, i: int) -> bool:
         """Whether its CRC is correct, and it is before the high watermark."""
         start, end = self._edges[i], self._edges[i + 1]
-        if i in self._damage or self.last_offset(i) >= self._high_watermark:
+        if self.last_offset(i) >= self._high_watermark:
             return False
         return self._sums.of(start, end) == claimed_checksum(self._view, start)
 
@@ -277,7 +229,6 @@ class FetchedLog:
         self._given_response_bytes = response_bytes
         self._max_bytes = self._response_bytes
         self._pending = memoryview(b"")
-        self._doubtful = b""  # the bytes of the previous answer that were held back
         self._is_done = piece.start_offset >= piece.end_offset
 
     def seek(self, position: int, /) -> int:
@@ -406,40 +357,27 @@ class FetchedLog:
 
     def _batches(self, answer: FetchAnswer) -> memoryview:
         """The wanted part of an answer; moves on past it."""
-        doubtful, self._doubtful = self._doubtful, b""
         if not answer.records:
             self._is_done = True
-            return memoryview(doubtful)
-        found = FetchedBatches(answer.records, self._next_offset, answer.high_watermark)
-        count = found.trusted
-        if not count and len(answer.records) >= self._max_bytes and self._max_bytes < LARGEST_BATCH:
-            self._max_bytes *= 2
-            self._doubtful = doubtful
             return memoryview(b"")
-        is_all_there_is = len(answer.records) < self._max_bytes
-        if count and found.leaves_gap and answer.high_watermark != found.last_offset(count - 1) + 1:
-            if count == 1 and not is_all_there_is and self._max_bytes < LARGEST_BATCH:
-                self._max_bytes *= 2
-                self._doubtful = doubtful
-                return memoryview(b"")
-            if count == 1 and (true_next := self._next_before(found)) is not None:
-                self._max_bytes = self._response_bytes
-                self._next_offset, self._last_epoch = true_next, None
-                return self._with(doubtful, answer, found.between(0, 1))
-            count = found.leave_last() if count > 1 else count
+        found = FetchedBatches(answer.records, self._next_offset, answer.high_watermark)
+        count, may_have_more = found.trusted, len(answer.records) >= self._max_bytes < LARGEST_BATCH
+        leaves_gap = count and found.leaves_gap and answer.high_watermark != found.last_offset(count - 1) + 1
+        if may_have_more and (not count or (leaves_gap and count == 1)):
+            self._max_bytes *= 2
+            return memoryview(b"")
+        if not count:
+            raise UnreadableLog(
+                f"{self._place}: the leader's batch at offset {self._next_offset} is damaged ({found.diagnosis}): move "
+                "the leader to another replica, restore the segment, or audit the broker's segments (--segments)"
+            )
+        true_next = self._next_before(found) if leaves_gap and count == 1 else None
         self._max_bytes = self._response_bytes
-        if not count:
-            count = found.look_past_cut()
-        if not count:
-            self._step_over(found, is_all_there_is)
-            return memoryview(answer.records if answer.records.startswith(doubtful) else doubtful + answer.records)
-        wanted = self._wanted(found, count)
-        self._doubtful = found.doubtful
-        return self._with(doubtful, answer, wanted)
-
-    def _with(self, doubtful: bytes, answer: FetchAnswer, wanted: memoryview) -> memoryview:
-        """An answer begins with the last one's doubtful bytes, unless the broker has stepped over them."""
-        return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
+        if true_next is not None:
+            self._next_offset, self._last_epoch = true_next, None
+            return found.between(0, 1)
+        # The last batch is left to the next answer, in which another one follows it.
+        return self._wanted(found, count - (leaves_gap and count > 1))
 
     def _next_before(self, found: FetchedBatches) -> int | None:
         """The offset at which the log continues if the offset of the answer's first batch is wrong; None: it is right.
@@ -455,28 +393,6 @@ class FetchedLog:
         if not follows.trusted or follows.between(0, 1) == found.between(0, 1):
             return None
         return offset if offset <= follows.base_offset(0) <= found.last_offset(0) else None
-
-    def _step_over(self, found: FetchedBatches, is_all_there_is: bool) -> None:
-        """Moves on past an answer that is all damage: an answer ends where a segment does.
-
-        Past the damage, we follow the last batch's own claim if it is possible. Without a claim we are done, unless
-        there is a sound batch at the end of the range. Raises UnreadableLog.
-        """
-        claimed = found.claimed_next() if is_all_there_is else None
-        if claimed is None and not (is_all_there_is and self._ends_damaged()):
-            raise UnreadableLog(
-                f"{self._place}: the leader's batch at offset {self._next_offset} is damaged ({found.diagnosis}), and "
-                "the next one cannot be located: move the leader to another replica, or restore the segment"
-            )
-        self._next_offset = self._end_offset if claimed is None else claimed
-        self._last_epoch = None
-        self._is_done = self._next_offset >= self._end_offset
-
-    def _ends_damaged(self) -> bool:
-        """Whether the range does not end with a sound batch."""
-        last = self._end_offset - 1
-        answer = self._answer_at(last)
-        return answer.error is None and not FetchedBatches(answer.records, last, answer.high_watermark).trusted
 
     def _answer_at(self, offset: int) -> FetchAnswer:
         """An answer from any offset on, which the log may not have. Passing failures would be no answer: they are

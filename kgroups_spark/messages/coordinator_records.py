@@ -10,7 +10,6 @@ Rules, in their order, the same for all logs (semantics as in CoordinatorRecordS
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -431,25 +430,6 @@ class CoordinatorRecordDecoder:
 def record_of(key: RecordKey, version: int | None, layout: str, content: Content | None) -> CoordinatorRecord:
     kind = key.record_type
     return CoordinatorRecord(kind.number, kind.name, key.fields, version, layout, key.is_exact, content)
-
-
-def log_of_keys(keys: Iterable[bytes | None]) -> CoordinatorLog | None:
-    """The log that most keys fit, to the last byte; None: no key fits a log, or as many fit another."""
-    fits = Counter(topic for key in keys if key is not None for topic in COORDINATOR_LOGS if _is_key_of(topic, key))
-    most = fits.most_common(2)
-    if not most or (len(most) == 2 and most[0][1] == most[1][1]):
-        return None
-    return COORDINATOR_LOGS[most[0][0]]
-
-
-def _is_key_of(topic: str, key: bytes) -> bool:
-    number = int.from_bytes(key[:2], "big", signed=True)
-    if len(key) < 2 or number not in COORDINATOR_LOGS[topic].record_types:
-        return False
-    try:
-        return _key_reader(topic, number).read(key, 2, [])[1] == len(key)
-    except Truncated:
-        return False
 
 
 # Compiling all readers takes a tenth of a second, so each process does it once for all decoders.

@@ -349,47 +349,7 @@ _CONFIG = {
 # Words for the tables' closed sets of values.
 
 
-# Causes of removals, then of moves.
-CAUSES = {
-    "expired": "expired",
-    "probably_expired": "expired, most likely: the brokers were off",
-    "group_deleted": "group deleted",
-    "offset_deleted": "offsets deleted",
-    "topic_deleted": "topic deleted",
-    "no_members": "no members: an admin reset, most likely",
-    "self_assigned": "its consumers assign themselves: their restart or a reset, the log cannot tell",
-    "with_members": "the group had members",
-    "transaction": "in a transaction",
-    "topic_recreated": "topic deleted and created again",
-    "left": "it left, or Admin removed it",
-    "probably_left": "it left, or Admin removed it, most likely",
-    "probably_session_expired": "its session expired, most likely",
-    "probably_put_out_while_revoking": "put out, most likely: it did not release its partitions in time",
-    "static_expired": "a static member whose session expired",
-    "probably_static_expired": "a static member whose session expired, most likely",
-    "replaced": "another member took its group.instance.id",
-    "unknown": "unknown",
-}
-MOVES = {
-    "offset_rewound": "rewound",
-    "offset_restarted": "offset committed after its removal",
-    "offset_skipped": "skipped ahead",
-}
-EVENTS = {
-    **MOVES,
-    "group_created": "group created",
-    "group_removed": "group removed",
-    "group_type_changed": "type changed",
-    "state_changed": "state changed",
-    "generation_changed": "new generation or epoch",
-    "member_joined": "member joined",
-    "member_left": "member left",
-    "member_replaced": "static member replaced",
-    "assignment_changed": "assignment changed",
-    "offset_removed": "offset removed",
-    "offset_unset": "offset set to none",
-    "topic_recreated": "topic deleted and created again",
-}
+MOVES = ("offset_rewound", "offset_restarted", "offset_skipped")
 # The usual causes of rebalances.
 REBALANCES = {
     "member_joined": "a member joined",

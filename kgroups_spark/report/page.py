@@ -18,9 +18,7 @@ import jinja2
 
 from kgroups_spark.package_data import package_text
 from kgroups_spark.report.figures import (
-    CAUSES,
     DARK,
-    EVENTS,
     ROWS_SHOWN,
     Ask,
     Plot,
@@ -32,6 +30,8 @@ from kgroups_spark.report.figures import (
 )
 from kgroups_spark.report.sections import QUESTIONS, Answers, sections
 from kgroups_spark.words import (
+    EVENTS,
+    cause_text,
     cell_text,
     counted,
     filled,
@@ -131,7 +131,7 @@ def _change(row: Row) -> str | None:
     one; several other events have their cause or number."""
     if row["member_id"] is not None:
         return str(row["member_id"]) if row["events"] == 1 else counted(row["events"], "member")
-    cause = CAUSES.get(row["cause"], row["cause"])
+    cause = cause_text(row["cause"])
     before, after = row["offset_before"], row["offset_after"]
     if before is not None and after is not None:
         change = f"{before:,} → {after:,}"

@@ -15,8 +15,6 @@ from kgroups_spark.report.figures import (
     AMBER,
     BLUE,
     BUDGET_BYTES,
-    CAUSES,
-    EVENTS,
     GREEN,
     GREY,
     MOVES,
@@ -39,7 +37,7 @@ from kgroups_spark.report.figures import (
     svg,
     table,
 )
-from kgroups_spark.words import counted, filled, format_duration, group_count
+from kgroups_spark.words import EVENTS, cause_text, counted, filled, format_duration, group_count
 
 # Columns, tables and plots that several parts of the page have.
 
@@ -339,7 +337,10 @@ def migration_section(answers: Answers) -> Section:
 
 
 # Columns whose values are shown in words.
-WORDS: Mapping[str, Mapping[str, str]] = {"event": EVENTS, "cause": CAUSES}
+WORDS: Mapping[str, Callable[[Any], str | None]] = {
+    "event": lambda event: EVENTS.get(event, event),
+    "cause": cause_text,
+}
 
 
 @dataclass(frozen=True)
@@ -355,7 +356,7 @@ class TableOf:
     def figures(self, answers: Answers) -> list[Table | Plot]:
         rows = [
             row
-            | {name: words[row[name]] for name, words in WORDS.items() if name in row}
+            | {name: text(row[name]) for name, text in WORDS.items() if name in row}
             | _in_seconds(row.get("longest_ms"))
             for row in answers[self.query]
         ]
@@ -381,13 +382,13 @@ class BarsOf:
     where: Callable[[Row], bool] = bool
 
     def figures(self, answers: Answers) -> list[Table | Plot]:
-        words = WORDS.get(self.series, {})
+        text = WORDS.get(self.series, str)
         bars = [
-            {"day": row["day"], "series": words.get(row[self.series], row[self.series]), "value": row[self.value]}
+            {"day": row["day"], "series": text(row[self.series]), "value": row[self.value]}
             for row in answers[self.query]
             if self.where(row)
         ]
-        series = [(words.get(name, name), color) for name, color in self.colors.items()]
+        series = [(text(name), color) for name, color in self.colors.items()]
         return [last_days_plot(answers, self.name, self.caption, bars, series, self.query, self.noun)] if bars else []
 
 

@@ -114,13 +114,8 @@ class LakeReader(ABC):
         found = self.arrow(query, parameters)
         yield from (pa.RecordBatch.from_pylist([], found.schema), *found.to_batches(max_chunksize=ROWS_AT_ONCE))
 
-    def stream(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        """The rows of `batches`, some at a time."""
-        for batch in self.batches(query, parameters):
-            yield from to_rows(pa.Table.from_batches([batch]))
-
     def answer(self, query: str, parameters: Mapping[str, Any] | None = None) -> tuple[list[str], Iterator[Row]]:
-        """The names of the answer's columns, and its rows as in `stream`."""
+        """The names of the answer's columns, and its rows, some at a time."""
         batches = self.batches(query, parameters)
         first = next(batches)
         return first.schema.names, (

@@ -95,13 +95,13 @@ def test_spark_streams_an_answer_partition_by_partition_in_order(
     readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
-    everything = list(readers[0].stream(query, {"moment": MOMENT}))
+    everything = list(readers[0].answer(query, {"moment": MOMENT})[1])
 
     def at_once(self: DataFrame) -> pa.Table:
         raise AssertionError("the whole answer")
 
     monkeypatch.setattr(DataFrame, "toArrow", at_once)
-    assert list(readers[1].stream(query, {"moment": MOMENT})) == everything != []
+    assert list(readers[1].answer(query, {"moment": MOMENT})[1]) == everything != []
     numbers = list(readers[1].batches("SELECT explode(sequence(1, 40000)) AS n ORDER BY n DESC"))
     assert max(batch.num_rows for batch in numbers) <= ROWS_AT_ONCE < 40_000
     assert [n for batch in numbers for n in batch["n"].to_pylist()] == [*range(40_000, 0, -1)]

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import describe, history
+from kgroups_spark import words
+from kgroups_spark.cli import describe
 from kgroups_spark.coordinator import share_shard, transaction_shard
 from kgroups_spark.coordinator.events import CAUSES, EVENTS
-from kgroups_spark.words import parse_time, to_datetime
+from kgroups_spark.words import cause_text, parse_time, to_datetime
 from tests.chosen import one_of
 from tests.cli.group_questions import (
     PLACE,
@@ -221,7 +222,7 @@ def test_a_removed_group_is_dead_with_a_cause_and_its_offsets_can_be_exported(
     assert offsets_of(found) == before(events)
     assert {row["state"] for row in found} <= {"Dead"}
     assert f"Consumer group '{group}' does not exist (Dead)" in err
-    assert describe.REMOVAL_CAUSES[cause] in err
+    assert str(cause_text(cause)) in err
     assert to_datetime(at_ms).strftime("removed %Y-%m-%d %H:%M:%S UTC") in err
     if not found:
         assert "History has no committed offsets of it" in err
@@ -242,10 +243,11 @@ def test_missing_or_contradictory_options_are_bad_usage(kgroups: Any) -> None:
 
 
 def test_every_event_and_cause_has_a_text() -> None:
-    assert set(history.EVENTS) == {*EVENTS, *share_shard.EVENTS, *transaction_shard.EVENTS}
-    assert set(describe.REMOVAL_CAUSES) == {*CAUSES, "probably_expired"}
+    assert set(words.EVENTS) == {*EVENTS, *share_shard.EVENTS, *transaction_shard.EVENTS}
     moves = {"no_members", "self_assigned", "with_members", "transaction", "topic_recreated", "unknown"}
-    assert set(history.MOVE_CAUSES) == moves
+    assert {*CAUSES, "probably_expired", *moves} <= set(words.CAUSES)
+    assert cause_text("probably_left") == "it left, or Admin removed it, most likely"
+    assert [cause_text(None), cause_text("of_tomorrow")] == [None, "of_tomorrow"]
 
 
 def test_history_is_in_order_and_limit_keeps_the_newest_events(rows: Any, kgroups: Any) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit, require_readable
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
-from kgroups_spark.cluster.requests import FetchAnswer, NotAuthorized, OffsetAnswer
+from kgroups_spark.cluster.requests import NotAuthorized, OffsetAnswer
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
@@ -122,26 +122,15 @@ def test_a_gap_up_to_the_high_watermark_counts_as_read() -> None:
 
 
 def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once() -> None:
-    cluster = FakeCluster([LOG[0], damaged(LOG[1])])
+    """A sound batch follows it: without one the partition waits."""
+    cluster = FakeCluster([LOG[0], damaged(LOG[1]), LOG[2]])
     (new,) = planned(cluster).new_ranges
     rows, progress = read(cluster, new)
     (row,) = rows["quarantine"]
     assert (row["reason"], row["log_offset"], row["record_count"]) == ("corrupt_batch", 3, 2)
     assert (row["file"], row["file_position"], row["raw_value"]) == (None, None, damaged(LOG[1]))
-    assert (progress.records, progress.next_offset) == (5, 5)
+    assert (progress.records, progress.next_offset) == (9, 9)
     assert planned(cluster, audited(cluster)).new_ranges == []
-
-
-def test_damage_without_a_header_at_the_end_is_quarantined_and_met_once() -> None:
-    garbage = b"\xff" * 40
-    cluster = FakeCluster(LOG[:2], high_watermark=8)
-    whole, rest = (FetchAnswer(data, 8, 0, None) for data in (b"".join(LOG[:2]) + garbage, garbage))
-    (new,) = planned(cluster).new_ranges
-    cluster.script = [whole, rest, rest]
-    rows, progress = read(cluster, new)
-    (row,) = rows["quarantine"]
-    assert (row["reason"], row["log_offset"], row["file"]) == ("corrupt_batch", 5, None)
-    assert (progress.records, progress.next_offset) == (6, 8)
 
 
 def test_the_next_audit_goes_on_where_the_last_one_ended() -> None:

@@ -33,6 +33,7 @@ from kgroups_spark.report.sections import (
     transactional_ids_section,
     transactions_section,
 )
+from kgroups_spark.words import CAUSES
 from tests.chosen import one_of
 from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import (
@@ -538,6 +539,9 @@ def group_parts(page: str) -> dict[str, str]:
     }
 
 
+UNKNOWN = CAUSES["unknown"]
+
+
 def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
     owned = {"topic": "t", "partition": 0}
     member = {"group_id": "a b", "member_id": "m-1", "client_id": "client-7", "client_host": "/10.0.0.7"}
@@ -571,15 +575,21 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
     assert Reader(parts["group-a%20b"]).of("td") == [
         *("t", "0", "1,234", "2026-11-15 06:30:00", "client-7", "/10.0.0.7", "2026-11-15 06:30:00"),
         *("t", "1", "5", "2026-11-15 06:30:00", "–", "–", "–"),
-        *("2026-11-15 06:30:00", "rewound", "u", "3", "45,608 → 41,719 in partition 0, and 2 others (unknown)"),
-        *("2026-11-15 06:30:00", "rewound", "t", "1", "9 → 4 (unknown)"),
+        *(
+            "2026-11-15 06:30:00",
+            "offset rewound",
+            "u",
+            "3",
+            f"45,608 → 41,719 in partition 0, and 2 others ({UNKNOWN})",
+        ),
+        *("2026-11-15 06:30:00", "offset rewound", "t", "1", f"9 → 4 ({UNKNOWN})"),
         *("2026-11-15 06:30:00", "member joined", "–", "–", "m-1"),
-        *("2026-11-15 06:30:00", "state changed", "–", "–", "Empty → Stable"),
+        *("2026-11-15 06:30:00", "state", "–", "–", "Empty → Stable"),
     ]
     assert "classic, Stable, 1 member, 2 offsets" in parts["group-a%20b"]
-    assert Reader(parts["group-gone"]).of("td") == ["2026-11-15 06:30:00", "group removed", "–", "–", "expired"]
+    assert Reader(parts["group-gone"]).of("td") == ["2026-11-15 06:30:00", "group removed", "–", "–", CAUSES["expired"]]
     assert "is gone" in parts["group-gone"]
-    assert Reader(parts["group-moody"]).of("td") == ["2026-11-15 06:30:00", "state changed", "–", "–", "2 changes"]
+    assert Reader(parts["group-moody"]).of("td") == ["2026-11-15 06:30:00", "state", "–", "–", "2 changes"]
     assert "td" not in Reader(parts["group-quiet"]).elements
 
 
