@@ -142,7 +142,7 @@ def plan_state_logs(
             last,
             full=full,
             known_corrupt=known_corrupt(lake, topic) if lake else None,
-            # The start of the other log shows which records DeleteRecords has removed.
+            # None for a log that DeleteRecords shortens: its start shows which records are gone.
             delete_retention=DeleteRetention.since(lake, last, delete_retention_ms, topic)
             if lake and last and not _is_deleted_from(topic)
             else None,

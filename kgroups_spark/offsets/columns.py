@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, where, with_columns
+from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, where, with_columns
 
 # Columns of numbers: log offsets and owners as sort keys, and the next marker of a producer.
 
@@ -333,12 +333,12 @@ def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
 
 def codes(records: pa.Table, name: str) -> I64:
     """The dictionary index of each row of a text column; -1: null."""
-    return numbers(_one_dictionary(records.column(name)).indices, none=-1)
+    return numbers(one_array(records.column(name).unify_dictionaries()).indices, none=-1)
 
 
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     """The index of each row's text in the sorted distinct texts, and these texts."""
-    encoded = _one_dictionary(values)
+    encoded = one_array(values.unify_dictionaries())
     used = np.unique(encoded.indices.to_numpy())
     texts = encoded.dictionary.take(pa.array(used))
     order = pc.sort_indices(texts).to_numpy()
@@ -354,11 +354,6 @@ def _unique(numbers: I64) -> tuple[I64, I64]:
     place = np.empty(len(numbers), np.int64)
     place[order] = np.cumsum(starts) - 1
     return place, numbers[order[starts]]
-
-
-def _one_dictionary(values: pa.ChunkedArray) -> pa.DictionaryArray:
-    chunks = values.unify_dictionaries().chunks
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], TEXT)
 
 
 def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
