@@ -14,12 +14,19 @@ from tests.logs.dense_logs import dense_log
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import of_one_leader, read_zip
 from tests.logs.night_logs import reported
-from tests.logs.written_nights import written
 from tests.nights.cleaned_nights import Nights, random_night
 from tests.nights.nights_here import Audited, How, audit, how_of
 from tests.nights.reported_tables import CURRENT, Reported
 
 RELEASES = ("4.3", "4.0.0", "3.9")
+
+
+def written(files: Files) -> Files:
+    """All of the log, never cleaned."""
+    log = GrowingLog(files)
+    for partition in log.partitions:
+        log.append(partition, log.left(partition))
+    return log.files
 
 
 def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[tuple[int, str, Files]]:

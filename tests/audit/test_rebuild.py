@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,11 +25,12 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.messages import offset_commits
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.replay.shard_states import keep_states
 from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
-from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, older_software
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
@@ -42,6 +46,29 @@ ODD = batch(0, [(b"\0\5\0\1g\0\1m", EARLY_VALUE), (b"\0\x63\0\1g", b"\0\0")])
 VERSIONS = ["group_versions", "group_member_versions", "group_events", "quarantine"]
 NOW = ["groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics"]
 DECIDED = ["offset_expiry", "group_expiry"]
+
+
+# ConsumerGroupMemberMetadata, and offset commits of version 3.
+HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
+
+
+@contextmanager
+def older_software() -> Iterator[None]:
+    """In the block, this process does not know the type and the version."""
+    read = offset_commits.read_offset_values
+
+    def read_old_values(*arguments: Any) -> Any:
+        values = read(*arguments)
+        values.is_irregular |= values.version == np.int16(HIDDEN_VERSION)
+        return values
+
+    with (
+        mock.patch.dict(CONSUMER_OFFSETS),
+        mock.patch.object(offset_commits, "_VERSIONS", range(HIDDEN_VERSION)),
+        mock.patch.object(offset_commits, "read_offset_values", read_old_values),
+    ):
+        CONSUMER_OFFSETS.pop(HIDDEN_TYPE)
+        yield
 
 
 def audit(session, lake, log, **options):

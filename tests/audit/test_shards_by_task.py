@@ -13,10 +13,28 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.replay.range_decoder import RangeProgress
 from kgroups_spark.replay.shard_states import RECORDS_OF_A_TASK
 from kgroups_spark.spark.tasks import Processes
-from tests.logs.every_profile import logs_of_every_profile
+from tests.logs.dense_logs import dense_log
+from tests.logs.generated_logs import LOGS
+from tests.logs.log_files import Files, read_zip
 from tests.nights.nights_here import How, audit
 
 SLOTS = 2
+
+
+def logs_of_every_profile() -> Files:
+    """One log: each partition is the first of a generated log, the last one is dense."""
+    found = read_zip(LOGS)
+    names = [min(n for n in found if n.startswith(profile)) for profile in ("adversarial", "compacted", "wellformed")]
+    parts = [found[name] for name in names] + [dense_log(7, 40)]
+    merged: dict[str, bytes] = {}
+    for number, files in enumerate(parts):
+        folder = sorted(files)[0].split("/")[0]
+        merged |= {
+            f"__consumer_offsets-{number}/{path.split('/')[1]}": data
+            for path, data in files.items()
+            if path.startswith(f"{folder}/")
+        }
+    return merged
 
 
 def shards_by_task(state: dict[int, int], read: dict[int, int]) -> tuple[tuple[int, ...], ...]:

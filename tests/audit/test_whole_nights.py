@@ -14,7 +14,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark import errors
@@ -36,7 +35,6 @@ from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import CLOCK_MS, LOOKING, Audited, How, audit, audit_nights, new_lake
-from tests.offsets.mixed_twin import mixed_of
 from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
@@ -63,24 +61,8 @@ def check(found: Audited) -> Audited:
         CLOCK_MS / 1000 + 86_400, UTC
     )
     assert {each["finding"] for each in found.rows("findings")} <= KINDS.keys()
-    assert_mixed_commits(found)
     assert next(found.nights[-1].lines()).startswith("audit ")
     return found
-
-
-def assert_mixed_commits(found: Audited) -> None:
-    """The newest night reports the groups that it read commits of in transactions and without."""
-    read = found.table("offset_commits").filter(pc.field("audit_id") == found.audits).to_pylist()
-    shards = {row["offsets_partition"] for row in read}
-    of_shards = {each: mixed_of([row for row in read if row["offsets_partition"] == each]) for each in shards}
-    place = ("offsets_partition", "group_id", "topic", "partition", "log_offset")
-    reported = [row for row in found.found() if row["finding"] == "mixed_commits"]
-    assert {tuple(map(row.get, place)) for row in reported} == {
-        (shard, each.group_id, each.topic, each.partition, each.log_offset)
-        for shard, mixed in of_shards.items()
-        for each in mixed
-    }
-    assert len(reported) == sum(map(len, of_shards.values()))
 
 
 def test_mixed_commits_are_those_of_one_night() -> None:

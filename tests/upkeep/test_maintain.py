@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -27,13 +28,15 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.shard_states import Stored, history_below, state_task
+from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost
+from kgroups_spark.replay.stages import ShardTask, replay_shards
+from kgroups_spark.replay.stored_history import TaskShards
 from kgroups_spark.tables.definitions import KEEP, NIGHT
-from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
+from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES, arrow_schema
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
 from tests.nights.reported_tables import unordered
-from tests.nights.stored_replays import replayed
 from tests.recorded_logs import CORPORA
 from tests.records.build import message
 
@@ -43,6 +46,18 @@ NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
 PARTITIONS = (1, 2)
 TWO_TABLES = ("offset_commits", "group_events")
+
+
+def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:
+    """The rows of a table."""
+    found = [arrow_schema(name).empty_table()]
+    numbers = pa.concat_tables(stored.given_to(tasks).tables).to_batches()
+    for output in replay_shards(task, tasks, numbers):
+        assert not isinstance(output, Fact | ForReplay | ShardBegins | ShardLost)
+        if output[0] == name:
+            rows = output[1] if isinstance(output[1], pa.Table) else pa.Table.from_batches([output[1]])
+            found.append(rows.select(arrow_schema(name).names).cast(arrow_schema(name)))
+    return pa.concat_tables(found)
 
 
 def audit(spark, lake, segments):
