@@ -196,6 +196,8 @@ def test_transactions_have_their_names() -> None:
         event | {"event": "producer_fenced", "transactional_id": "old", "log_timestamp": AS_OF - 40 * DAY},
         event | {"event": "share_offset_reset", "group_id": "g"},
     ]
+    [only, *_] = section_of(transactional_ids_section, transactional_ids=[opened, ended])[0].sentences
+    assert only.startswith("The transaction coordinator has 2 transactional ids; 1 has an open transaction.")
     made = {"transactional_ids": [opened, two_phase, ended], "state_events": events, "pending_offsets": [pending]}
     section, reported = section_of(transactional_ids_section, **made)
     said = "The transaction coordinator has 3 transactional ids; 2 have an open transaction."
@@ -239,6 +241,11 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
         ["s", "jobs", "0", "initialized", "10", "27", "11", "5"],
         ["s", "jobs", "1", "initialized", "7", "–", "0", "0"],
     ]
+    [first, *_] = section_of(share_groups_section, share_partitions=partitions)[0].sentences
+    assert first == (
+        "1 share group with 3 share partitions. Their lag is unknown: no audit of a live cluster saw the topics' ends, "
+        "or the brokers are older than 4.2."
+    )
 
 
 def test_lag_is_shown_by_day_and_by_group_with_what_was_deleted_unread() -> None:
