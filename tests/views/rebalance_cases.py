@@ -72,7 +72,7 @@ OF_A_STREAMS_MEMBER = {"topologyEpoch": 0, "processId": "p", "rebalanceTimeoutMs
 
 
 def topic_id(topic: str) -> str:
-    """Of a topic whose name is one letter."""
+    """The id of a topic whose name is one letter."""
     return f"{topic * 21}A"
 
 
