@@ -263,8 +263,8 @@ class Session:
         try:
             table = self.reader.arrow(statement)
         except SqlError as error:
-            more = [NAMES_ARE_LISTED] if error.is_of_name else _where_the_column_is(error.lines[0])
-            raise SqlError(*error.lines, *more) from error
+            hints = [NAMES_ARE_LISTED] if error.is_of_name else _where_the_column_is(error.lines[0])
+            raise SqlError(*error.lines, *hints) from error
         if statement.lower().startswith("explain") and self.form == "table":
             for text in table.column(table.num_columns - 1).to_pylist():
                 for line in str(text).split("\n"):
