@@ -79,7 +79,7 @@ COMMIT_SCREEN = screen(
 )
 
 REBALANCE_SCREEN = screen(
-    "time=TIME_(UTC) group_id=GROUP number=GENERATION/EPOCH cause outcome lasted "
+    "time=TIME_(UTC) group_id=GROUP number=GENERATION/EPOCH why=CAUSE~ outcome lasted "
     "slowest_member_id=SLOWEST-MEMBER members_before=#BEFORE members_after=#AFTER joined~ gone=LEFT~"
 )
 HANDOVER_SCREEN = screen(
@@ -284,6 +284,7 @@ def _rebalanced(row: dict[str, Any]) -> dict[str, Any]:
     joined, gone = (first_of(each, _NAMED_MEMBERS) if each else None for each in some.values())
     return row | {
         "time": row["rebalance_timestamp"],
+        "why": words(": ".join([row["cause"], *filter(None, [first_of(row["changed_topics"] or (), _NAMED_MEMBERS)])])),
         "lasted": _duration(row["duration_ms"]),
         "joined": joined,
         "gone": gone,

@@ -38,9 +38,9 @@ from kgroups_spark.cli.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.spark.interruption import going_on, is_interruption
 from kgroups_spark.sql.reader import LakeReader, SqlError, python_rows
-from kgroups_spark.sql.views import FUNCTIONS, NAMES, RECORD_VIEWS, VIEWS, described, needed_for
+from kgroups_spark.sql.views import FUNCTIONS, NAMES, RECORD_VIEWS, VIEWS, columns_of, described, needed_for
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.words import counted, did_you_mean, exact_duration, suggested
+from kgroups_spark.words import counted, did_you_mean, exact_duration, first_of, suggested
 
 # A prompt with line editing, completion of names by TAB, and a history of lines, by Python's readline.
 
@@ -144,6 +144,7 @@ _READS_LAG = re.compile(r"\b(?:from|join)\s+(?:share_)?lag\b", re.IGNORECASE)
 NO_LAG = (
     "lag is null: no audit of a live cluster has asked for the ends of the topics (kgroups audit --bootstrap-server)"
 )
+_NO_COLUMN = re.compile(r"""(?:column|name) ["`](\w+)["`] (?:not found|cannot be resolved)""")
 # Editors of Windows begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 HELP = """\
@@ -287,7 +288,8 @@ class Session:
         try:
             table = self.reader.arrow(statement)
         except SqlError as error:
-            raise SqlError(*error.lines, *((NAMES_ARE_LISTED,) if error.is_of_name else ())) from error
+            hints = [NAMES_ARE_LISTED] if error.is_of_name else _where_the_column_is(error.lines[0])
+            raise SqlError(*error.lines, *hints) from error
         if statement.lower().startswith("explain") and self.form == "table":
             for text in table.column(table.num_columns - 1).to_pylist():
                 for line in str(text).split("\n"):
@@ -394,6 +396,13 @@ def _distinct(names: Iterable[str]) -> list[str]:
         others = (f"{name}_{number}" for number in itertools.count(1))
         found.append(next(each for each in itertools.chain([name], others) if each not in found))
     return found
+
+
+def _where_the_column_is(message: str) -> list[str]:
+    """A line that names the tables and views with the column that a query asked of another one."""
+    found = _NO_COLUMN.search(message)
+    having = [name for name in (*TABLES, *VIEWS) if found and found[1].lower() in columns_of(name)]
+    return [f"{found[1]} is a column of {first_of(having, 5)}"] if found and having else []
 
 
 def _printable(value: Any) -> Any:

@@ -662,12 +662,12 @@ _REBALANCE_TABLES = (
         "waiting_partitions",
         "Members that wait for partitions, and who holds them, the longest first (50 at most)",
         "group_id Group; wanted_by Waits; held_by Held by; partitions Partitions :count; topic- Topic; "
-        "waiting_since Since (UTC) :time; revoking_since- Asked (UTC) :time; out_by Put out by (UTC) :time",
+        "waiting_since Since (UTC) :time; out_by Put out by (UTC) :time",
     ),
     TableOf(
         "rebalancing_groups",
         "The groups and days with most rebalances (50 at most)",
-        "group_id Group; day Day (UTC) :time; group_type- Type; rebalances Rebalances :count; "
+        "group_id Group; day Day (UTC); group_type- Type; rebalances Rebalances :count; "
         "superseded- Cut short by the next :count; longest_s Longest (s) :rate; slowest_member_id- Its slowest member; "
         "newest- The newest (UTC) :time",
     ),
@@ -728,7 +728,7 @@ share_groups_section = Part(
     [
         "{share_partitions_groups:counted share group} with {share_partitions:counted share partition}. "
         "[{share_partitions_lag:counted record} of {share_partitions_lag_known:counted partition} are still to be "
-        "processed.][{share_partitions_no_lag}Their lag is unknown: no audit of a live cluster saw the topics' ends, "
+        "processed.][{share_partitions_no_lag:|}Their lag is unknown: no audit of a live cluster saw the topics' ends, "
         "or the brokers are older than 4.2.]",
         "[{share_near_limit_records:counted record} can be delivered once more at most. If that fails they are "
         "archived, and no consumer receives them again.]",
@@ -760,7 +760,7 @@ share_groups_section = Part(
         TableOf(
             "redeliveries",
             "Records that were delivered again, by day, at least",
-            "day Day (UTC) :time; group_id Group; redeliveries Deliveries after the first :count; "
+            "day Day (UTC); group_id Group; redeliveries Deliveries after the first :count; "
             "records Records :count; delivery_count Most deliveries of one :count",
         ),
     ],
@@ -831,8 +831,9 @@ def transactional_ids_section(answers: Answers) -> Section:
         return Section("transactional-ids", heading, [nothing])
     as_of = answers["lake"][0]["as_of"]
     ids = counted(sum(row["transactional_ids"] for row in states), "transactional id")
+    has = "has" if len(named) == 1 else "have"
     sentences = [
-        f"The transaction coordinator has {ids}; {len(named):,} have an open transaction. It aborted "
+        f"The transaction coordinator has {ids}; {len(named):,} {has} an open transaction. It aborted "
         f"{counted(len(aborted), 'transaction')} by itself in the {DAYS} days before the audit."
     ]
     figures = []

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from tests.maven import asked_for, downloaded_jars
 
-# kafka-tools has the dump tools of 4.x, kafka-streams the streams client; both are asked for what they bring. 3.9 is
-# the last release whose streams client knows `exactly_once`.
+# kafka-tools has the dump tools of 4.x, kafka-streams the streams client; both are asked for what they bring.
+# `exactly_once` is known to the streams clients up to 3.9.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "4.3.1": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-tools", "org.apache.kafka:kafka-streams"),
     "4.4.0": ("org.apache.kafka:kafka_2.13",),

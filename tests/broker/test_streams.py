@@ -1,5 +1,5 @@
-"""Applications of Kafka Streams on a broker, with both exactly-once styles and as a streams group (KIP-1071).
-`exactly_once` is played by the client of 3.9, the last one that has it."""
+"""Applications of Kafka Streams on a broker, with both exactly-once styles and as a streams group (KIP-1071), and what
+the lake reports of them. `exactly_once` is played by the client of 3.9, the last one that has it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def slots(group: str) -> list[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def described(local: Local, played: Lab, lake: Path) -> Json:
-    """The broker's description of each group at the moment of the audit."""
+    """The broker's description of each group when the lake's audit reads its log."""
 
     def ask() -> Json:
         asked = Asking(played.clients)
@@ -72,7 +72,7 @@ def asked(lake: Path, query: str) -> list[Json]:
 
 
 def owned(group: str, of_group: Json) -> Mapping[tuple[str, int], str]:
-    """The member of each partition, by the broker's description. A task has its partition of each topic it reads."""
+    """The owner of each partition, as the broker describes it: a task has its partition of each topic it reads."""
     if group != STREAMS:
         return {(t, p): member for member, each in of_group["members"].items() for t, p in each["assigned"]}
     topics = dict(zip(of_group["topology"]["subtopologies"], (TOPIC, f"{group}-by-key-repartition"), strict=True))

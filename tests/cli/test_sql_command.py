@@ -30,6 +30,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
 
 
+def test_a_column_of_another_table_is_named(lake: str, capsys: Captured) -> None:
+    assert main(["sql", "--lake", lake, "SELECT topic FROM topics WHERE is_gone"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "is_gone is a column of topic_ids"
+    assert main(["sql", "--lake", lake, "SELECT nothing_like_it FROM topics"]) == 1
+    assert "is a column of" not in capsys.readouterr().err
+
+
 def test_messages_of_duckdb_have_blanks_for_tabs(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, "SELECT * FROM groups_as_of()"]) == 1
     assert capsys.readouterr().err.splitlines()[1:] == ["Candidate macros:", "    groups_as_of(ts)"]

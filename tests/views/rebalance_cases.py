@@ -71,6 +71,11 @@ TYPES = {"consumer": (3, 5, 6, 7, 8), "share": (11, 10, 12, 13, 14), "streams": 
 OF_A_STREAMS_MEMBER = {"topologyEpoch": 0, "processId": "p", "rebalanceTimeoutMs": 1000}
 
 
+def topic_id(topic: str) -> str:
+    """The id of a topic whose name is one letter."""
+    return f"{topic * 21}A"
+
+
 class Writer:
     """Writes the records that a case names to a log."""
 
@@ -88,7 +93,7 @@ class Writer:
                     self._record(each.split())
 
     def _record(self, words: list[str]) -> None:
-        epoch, member, target, member_target, current = TYPES[self.type]
+        epoch, member, of_targets, member_target, current = TYPES[self.type]
         match words:
             case ["group" | "share" | "streams", *_]:
                 self.type, self.group = words[0] if words[0] in TYPES else "consumer", words[-1]
@@ -98,7 +103,7 @@ class Writer:
                 of_group, _, metadata_hash = number.partition("/")
                 self._add(epoch, {"epoch": int(of_group), "metadataHash": int(metadata_hash or 7)})
             case ["target", number]:
-                self._add(target, {"assignmentEpoch": int(number)})
+                self._add(of_targets, {"assignmentEpoch": int(number)})
             case ["partitions", "of", "topics"]:
                 self._add(4, {"topics": []})
             case ["no", "partitions", "of", "topics"]:
@@ -114,14 +119,19 @@ class Writer:
             case ["generation", number, *members]:
                 self._add(2, _generation(int(number), members))
             case ["removed", *members]:
-                gone = [*((of, name) for of in (current, member_target) for name in members), (target, None)]
+                gone = [*((of, name) for of in (current, member_target) for name in members), (of_targets, None)]
                 for of, name in (*gone, *((member, name) for name in members), (4, None), (epoch, None)):
                     self._add(of, None, name)
             case [name, "gone"]:
                 for of in (current, member_target, member):
                     self._add(of, None, name)
-            case [name, "assigned"]:
-                self._add(member_target, {"topicPartitions": []}, name)
+            case [name, "assigned", *partitions]:
+                held = [each.split(":") for each in partitions]
+                target = [
+                    {"topicId": topic_id(topic), "partitions": [*map(int, numbers.split("+"))]}
+                    for topic, numbers in held
+                ]
+                self._add(member_target, {"topicPartitions": target}, name)
             case [name, "joins", *rest]:
                 given = {"topics": "t", **dict(each.split("=") for each in rest)}
                 fields = {FIELDS[each]: value for each, value in given.items() if each in FIELDS}

@@ -13,7 +13,7 @@ import pytest
 from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
-from tests.views.rebalance_cases import CASES, T0, Case, Reported, tables_of_cases
+from tests.views.rebalance_cases import CASES, T0, Case, Reported, tables_of_cases, topic_id
 from tests.views.recorded import LOGS, STORY, audited_log
 from tests.views.recorded import tables_of as tables_of_log
 
@@ -41,6 +41,18 @@ def recorded(log: str) -> list[Row]:
 
 def seconds(time: datetime | None) -> float | None:
     return None if time is None else (time - T0).total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("case", "changed"),
+    [
+        ("a topic has a new partition", [None, [topic_id("u")], None]),
+        ("a topic is gone, and another one changes hands", [None, [topic_id("u")]]),
+        ("only racks changed", [None, None]),
+    ],
+)
+def test_changed_topics_have_partitions_that_nobody_had_or_that_nobody_has_now(case: str, changed: list[Any]) -> None:
+    assert [row["changed_topics"] for row in handmade()[case]] == changed
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -89,6 +101,7 @@ def test_a_row_says_who_when_and_where() -> None:
         "members_after": 1,
         "joined_member_ids": [],
         "left_member_ids": ["b"],
+        "changed_topics": None,
         "log_offset": 15,
         "finished_log_offset": 17,
     }

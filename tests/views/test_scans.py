@@ -61,7 +61,7 @@ def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
 def test_in_spark(by_spark: SparkSession, name: str) -> None:
     where = "offsets_partition = 1" if name in BY_PARTITION else WHERE
     for table, filters in scans_of_spark(by_spark.sql(f"SELECT * FROM {name} WHERE {where}")):
-        if table == "audits":
+        if table in ("audits", "topics"):
             continue
         assert "EqualTo(offsets_partition,1)" in filters, table
         if name not in BY_PARTITION and table not in WITHOUT_GROUPS:
@@ -74,7 +74,7 @@ def test_in_duckdb(by_duckdb: duckdb.DuckDBPyConnection, name: str) -> None:
     scans = list(scans_of_duckdb(by_duckdb, f"SELECT * FROM {name} WHERE {where}"))
     assert scans
     for columns, filters in scans:
-        if "partitions" in columns or '"status"' in filters:  # the ledger
+        if "partitions" in columns or '"status"' in filters or columns == {"topic", "topic_id"}:  # the ledger, topics
             continue
         assert '"offsets_partition" = 1' in filters, columns
         if name not in BY_PARTITION and "group_id" in columns:

@@ -1,5 +1,5 @@
 SELECT group_id, group_type,
-  date_trunc('day', rebalance_timestamp) AS day,
+  CAST(CAST(date_trunc('day', rebalance_timestamp) AS DATE) AS VARCHAR) AS day,
   count(*) AS rebalances,
   count(*) FILTER (WHERE outcome = 'superseded') AS superseded,
   max(duration_ms) AS longest_ms,

@@ -16,6 +16,7 @@
 -- members_after: Members when the epoch was raised, or in the generation's record
 -- joined_member_ids: Members that joined since the previous rebalance; some may have left; null: not in the log. A static member under another id neither joined nor left
 -- left_member_ids: Members that left since the previous rebalance; null: not in the log
+-- changed_topics: Cause topic_metadata_changed: the topics with partitions that no member had before, or that none has now, by the members' new (target) assignments; an id if the name is unknown; null: another cause, a streams group, or no such partition (nothing was assigned, or only racks changed)
 -- log_offset: Record that raised the epoch or holds the generation
 -- finished_log_offset: Record that finished it; null: it was not finished
 
@@ -100,7 +101,8 @@ members AS (
       assigned := CASE
         WHEN member_state IS NULL
           THEN list_transform(assigned_partitions, lambda each: concat(each.topic, ':', each.partition))
-      END
+      END,
+      target := list_transform(target_partitions, lambda each: concat(coalesce(each.topic_id, each.topic), ':', each.partition))
     ) AS now
   FROM group_member_versions
 ),
@@ -182,7 +184,10 @@ carried AS (
   SELECT *,
     may_finish AND carries_out.member_count + sum(more_behind) OVER (
       PARTITION BY offsets_partition, group_id, carries_out.log_offset ORDER BY log_offset
-    ) = 0 AS is_finished
+    ) = 0 AS is_finished,
+    now IS NOT NULL AND NOT coalesce(bool_or(mark.is_assigned) OVER (
+      PARTITION BY offsets_partition, group_id, carries_out.log_offset ORDER BY log_offset
+    ), FALSE) AS may_be_target
   FROM not_yet
 ),
 -- For each rebalance and member, the member's state after the previous rebalance and when this one began.
@@ -204,13 +209,17 @@ by_member AS (
     bool_or(is_cause AND record_type = 23) AS has_topology,
     bool_or(is_cause AND record_type = 15) AS has_share_partitions,
     bool_or(is_cause AND record_type IN (4, 9)) AS has_partitions,
+    min(struct_pack(log_offset := carried.log_offset, target := coalesce(before.target, [])))
+      FILTER (WHERE NOT is_cause AND may_be_target) AS target_before,
+    max(struct_pack(log_offset := carried.log_offset, target := coalesce(now.target, [])))
+      FILTER (WHERE NOT is_cause AND may_be_target) AS target_now,
     min(struct_pack(log_offset := carried.log_offset, log_timestamp := log_timestamp))
       FILTER (WHERE NOT is_cause AND mark.is_assigned) AS assigned,
     min(struct_pack(log_offset := carried.log_offset, log_timestamp := log_timestamp, member_id := member_id))
       FILTER (WHERE NOT is_cause AND is_finished) AS finished
   FROM carried
   CROSS JOIN (VALUES (TRUE), (FALSE)) AS sides (is_cause)
-  WHERE CASE WHEN is_cause THEN leads_to IS NOT NULL ELSE mark.is_assigned OR is_finished END
+  WHERE CASE WHEN is_cause THEN leads_to IS NOT NULL ELSE mark.is_assigned OR is_finished OR may_be_target END
   GROUP BY offsets_partition, group_id, CASE WHEN is_cause THEN leads_to ELSE carries_out.log_offset END, identity
 ),
 compared AS (
@@ -237,6 +246,8 @@ by_rebalance AS (
     bool_or(has_stayed AND latest.it.server_assignor IS DISTINCT FROM earliest.it.server_assignor) AS has_other_assignor,
     flatten(list(list_filter(assigned_now, lambda each: NOT list_contains(assigned_before, each)))) AS gained,
     flatten(list(list_filter(assigned_before, lambda each: NOT list_contains(assigned_now, each)))) AS lost,
+    flatten(list(coalesce(target_before.target, []))) AS targets_before,
+    flatten(list(coalesce(target_now.target, []))) AS targets_now,
     bool_or(has_topology) AS has_topology, bool_or(has_share_partitions) AS has_share_partitions,
     bool_or(has_partitions) AS has_partitions, min(assigned) AS assigned, min(finished) AS finished
   FROM compared
@@ -248,6 +259,10 @@ counted AS (
   SELECT *,
     list_filter(gained, lambda each: NOT list_contains(lost, each)) AS handed_out,
     list_filter(lost, lambda each: NOT list_contains(gained, each)) AS given_up,
+    list_concat(
+      list_filter(targets_now, lambda each: NOT list_contains(targets_before, each)),
+      list_filter(targets_before, lambda each: NOT list_contains(targets_now, each))
+    ) AS other_targets,
     mark.group_type = 'classic' OR mark.member_count = 0 AS ends_at_once
   FROM by_rebalance
 ),
@@ -255,26 +270,33 @@ judged AS (
   SELECT *,
     lag(given_up) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS given_up_before
   FROM counted
+),
+explained AS (
+  SELECT *,
+    CASE
+      WHEN NOT mark.is_known THEN 'unknown'
+      WHEN mark.has_changed_type THEN 'group_type_changed'
+      WHEN array_length(joined) > 0 AND array_length(gone) > 0 THEN 'members_changed'
+      WHEN array_length(joined) > 0 THEN 'member_joined'
+      WHEN array_length(gone) > 0 THEN 'member_left'
+      WHEN has_other_subscription THEN 'subscription_changed'
+      WHEN has_other_assignor OR mark.has_other_protocol THEN 'assignor_changed'
+      WHEN has_replaced THEN 'member_replaced'
+      WHEN has_topology THEN 'topology_changed'
+      WHEN has_partitions OR mark.has_other_hash THEN 'topic_metadata_changed'
+      WHEN has_share_partitions THEN 'share_partitions_initialized'
+      WHEN array_length(handed_out) > 0
+        AND array_length(list_filter(handed_out, lambda each: NOT list_contains(coalesce(given_up_before, []), each))) = 0
+        THEN 'partitions_revoked'
+      WHEN array_length(handed_out) > 0 OR array_length(given_up) > 0 THEN 'topic_metadata_changed'
+      ELSE 'unknown'
+    END AS cause,
+    list_transform(
+      list_concat(handed_out, given_up, other_targets), lambda each: regexp_replace(each, ':[0-9]+$', '')
+    ) AS changed
+  FROM judged
 )
-SELECT offsets_partition, group_id, mark.group_type, mark.number,
-  CASE
-    WHEN NOT mark.is_known THEN 'unknown'
-    WHEN mark.has_changed_type THEN 'group_type_changed'
-    WHEN array_length(joined) > 0 AND array_length(gone) > 0 THEN 'members_changed'
-    WHEN array_length(joined) > 0 THEN 'member_joined'
-    WHEN array_length(gone) > 0 THEN 'member_left'
-    WHEN has_other_subscription THEN 'subscription_changed'
-    WHEN has_other_assignor OR mark.has_other_protocol THEN 'assignor_changed'
-    WHEN has_replaced THEN 'member_replaced'
-    WHEN has_topology THEN 'topology_changed'
-    WHEN has_partitions OR mark.has_other_hash THEN 'topic_metadata_changed'
-    WHEN has_share_partitions THEN 'share_partitions_initialized'
-    WHEN array_length(handed_out) > 0
-      AND array_length(list_filter(handed_out, lambda each: NOT list_contains(coalesce(given_up_before, []), each))) = 0
-      THEN 'partitions_revoked'
-    WHEN array_length(handed_out) > 0 OR array_length(given_up) > 0 THEN 'topic_metadata_changed'
-    ELSE 'unknown'
-  END AS cause,
+SELECT offsets_partition, group_id, mark.group_type, mark.number, cause,
   mark.log_timestamp AS rebalance_timestamp,
   CASE WHEN mark.group_type <> 'classic' THEN mark.log_timestamp END AS started_timestamp,
   mark.joined_timestamp, assigned.log_timestamp AS assigned_timestamp,
@@ -295,7 +317,15 @@ SELECT offsets_partition, group_id, mark.group_type, mark.number,
   mark.member_count AS members_after,
   CASE WHEN mark.is_known THEN joined END AS joined_member_ids,
   CASE WHEN mark.is_known THEN gone END AS left_member_ids,
+  CASE
+    WHEN cause = 'topic_metadata_changed' AND array_length(changed) > 0
+      THEN list_sort(list_distinct(list_transform(
+        changed,
+        lambda each: coalesce(list_filter(known.topics, lambda topic: topic.topic_id = each)[1].topic, each)
+      )))
+  END AS changed_topics,
   log_offset,
   CASE WHEN ends_at_once THEN log_offset ELSE finished.log_offset END AS finished_log_offset
-FROM judged
+FROM explained
+CROSS JOIN (SELECT list({'topic_id': topic_id, 'topic': topic}) AS topics FROM topics) AS known
 WHERE NOT mark.is_reduced

@@ -4,7 +4,7 @@
 -- log_start_offset: First offset in the log when it was last read; null: unknown
 -- end_offset of log_totals
 -- span: Offsets from the first in the log (if unknown: the first that was read) to the end
--- records: Records read since it was last read from its start, inclusive: the log has at most this number
+-- records: Records read since it was last read from its start, inclusive: the log has at most this number, and live_records at least. A coordinator that loads the partition reads them; kgroups audit --full counts them
 -- bytes: Bytes of these records in the log, including batch overhead
 -- live_records: Live records: committed offsets, values in open transactions, and the newest value of each key of groups and members
 -- garbage_records: All others: those that the cleaner can remove, tombstones and markers after delete.retention.ms
