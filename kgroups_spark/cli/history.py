@@ -284,7 +284,7 @@ def _rebalanced(row: dict[str, Any]) -> dict[str, Any]:
     joined, gone = (first_of(each, _NAMED_MEMBERS) if each else None for each in some.values())
     return row | {
         "time": row["rebalance_timestamp"],
-        "why": words(": ".join([row["cause"], *filter(None, [first_of(row["changed_topics"] or (), _NAMED_MEMBERS)])])),
+        "why": ": ".join([row["cause"], *filter(None, [first_of(row["changed_topics"] or (), _NAMED_MEMBERS)])]),
         "lasted": _duration(row["duration_ms"]),
         "joined": joined,
         "gone": gone,
