@@ -458,7 +458,7 @@ EVENTS = {
     "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
     "producer_fenced": "transaction aborted: its producer was fenced",
 }
-# Of removals, of moves, and of members that left.
+# Causes of removals, of moves, and of departures of members.
 CAUSES = {
     "expired": "expired: a check of the brokers removed it",
     "probably_expired": "expired, most likely: long due, and nothing was written until then, so the brokers were off",
