@@ -460,7 +460,7 @@ EVENTS = {
     "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
     "producer_fenced": "transaction aborted: its producer was fenced",
 }
-# Why something was removed or moved, or a member left.
+# Causes of removals, of moves, and of departures of members.
 CAUSES = {
     "expired": "expired: it was due, and the checks of the brokers remove what is due",
     "probably_expired": "expired, most likely: long due, and nothing was written until then, so the brokers were off",
