@@ -386,7 +386,8 @@ Producer = tuple[int, int]  # offsets partition, producer id
 def with_what_is_held_back(reader: LakeReader, rows: list[Row]) -> list[Row]:
     """The rows with the log offsets from the first record of each transaction on, which the cleaner cannot reach, their
     estimated bytes, and the command that ends hanging ones."""
-    logs = {each["offsets_partition"]: each for each in reader.last_audit["partitions"] if each["topic"] is None}
+    read = (reader.last_audit or {}).get("partitions") or ()
+    logs = {each["offsets_partition"]: each for each in read if each["topic"] is None}
     return [row | held_back(row, logs[row["offsets_partition"]]) for row in rows]
 
 

@@ -92,6 +92,7 @@ class TestRefused:
         """The one line of an audit that the cluster does not let in."""
         said = self.run(self.lake, address, properties=properties)
         assert said.code == 1
+        assert len(said.lines) == 1, said.lines
         (line,) = said.lines
         assert line.startswith("kgroups: ")
         assert [password for password in (*PASSWORDS.values(), "wr0ng-s3cret") if password in line] == []

@@ -308,8 +308,8 @@ def test_library_log_messages_are_escaped_and_py4j_stacks_are_not_shown(capsys, 
 
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     monkeypatch.setattr("kgroups_spark.cli.dump.segments_at", log)
-    assert main(["dump", "x"]) == 0
-    assert capsys.readouterr().err == "orders\\x1bc\n"
+    assert main(["dump", "x"]) == 1
+    assert capsys.readouterr().err == "orders\\x1bc\nkgroups: x: no segment file (*.log)\n"
     assert logging.getLogger().handlers == []
 
 

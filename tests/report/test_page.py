@@ -665,14 +665,15 @@ def test_members_that_wait_for_partitions_are_named_with_who_holds_them() -> Non
     owner = in_group | {"member_id": "owner", "assigned_partitions": t_0, "target_partitions": []}
     waits = in_group | {"member_id": "waits", "assigned_partitions": [], "target_partitions": t_0}
     version = {"log_offset": 1, "log_timestamp": AS_OF - DAY, "group_epoch": 1, "member_count": 2, "is_removed": False}
-    at = {"log_offset": 1, "log_timestamp": AS_OF - DAY}
+    at = {"log_offset": 1, "log_timestamp": AS_OF - DAY, "is_removed": False}
+    before = at | {"log_offset": 0}
     _, reported = section_of(
         rebalances_section,
         groups=[group_row("g", group_type="consumer")],
         group_members=[owner, waits],
         group_versions=[in_group | version | {"group_type": "consumer", "state": "Reconciling"}],
-        group_member_versions=[waits | at | {"is_removed": False}],
-        group_records=[in_group | at | {"record_type": 3}],
+        group_member_versions=[waits | before | {"target_partitions": []}, waits | at],
+        group_records=[in_group | {"log_offset": 1, "log_timestamp": AS_OF - DAY, "record_type": 3}],
         group_traffic=[{"group_id": "g", "hour": AS_OF - 9 * DAY}],
     )
     shown = ["g", "waits", "owner", "1", "t", "2026-11-15 06:30:00"]

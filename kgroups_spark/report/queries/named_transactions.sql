@@ -1,10 +1,10 @@
 SELECT ids.transactional_id, ids.producer_id, ids.state, ids.timeout_ms, ids.start_timestamp,
-  array_length(ids.topic_partitions) AS topic_partitions,
+  cardinality(ids.topic_partitions) AS topic_partitions,
   count(DISTINCT pending.group_id) AS groups,
   count(pending.log_offset) AS offsets
 FROM transactional_ids AS ids
 LEFT JOIN pending_offsets AS pending ON pending.producer_id = ids.producer_id
 WHERE ids.state IN ('Ongoing', 'PrepareCommit', 'PrepareAbort', 'PrepareEpochFence')
 GROUP BY
-  ids.transactional_id, ids.producer_id, ids.state, ids.timeout_ms, ids.start_timestamp, array_length(ids.topic_partitions)
+  ids.transactional_id, ids.producer_id, ids.state, ids.timeout_ms, ids.start_timestamp, cardinality(ids.topic_partitions)
 ORDER BY ids.start_timestamp NULLS LAST, ids.transactional_id
