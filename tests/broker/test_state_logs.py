@@ -16,7 +16,6 @@ import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
-from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.findings import finders
 from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
@@ -27,6 +26,7 @@ from tests.broker.live_audits import live_audit
 from tests.broker.producers import transactions_of_every_end, transactions_that_hang
 from tests.chosen import marks_of
 from tests.nights.lakes import contents, rows
+from tests.views.lag_cases import share_lag
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
 STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share_partitions", "share_batches")
