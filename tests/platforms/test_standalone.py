@@ -14,7 +14,7 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.spark.session import PER_SESSION
-from tests.chosen import is_its_turn
+from tests.chosen import is_its_turn, some_of
 from tests.nights.lakes import contents, copy_until, rows
 from tests.platforms.data_files import data_files
 
@@ -198,3 +198,21 @@ def test_the_conf_for_standalone_adds_only_the_master_and_the_limit_of_cores():
     assert {name: standalone[name] for name in standalone if name in cluster} == {
         name: cluster[name] for name in standalone if name in cluster
     }
+
+
+OTHER_JOBS = {
+    "report.py": ("--output", "report.html"),
+    "expiring_groups.py": ("--within", "48h", "--output", "expiring.csv"),
+    "rebuild.py": (),
+    "maintain.py": (),
+}
+
+
+@pytest.mark.parametrize("job", some_of(1, *OTHER_JOBS))
+def test_the_other_jobs_work_on_that_lake(nights, cluster, store, job):
+    """Of a lake that stays as it is, or is written again from its history."""
+    hadoop = {f"spark.hadoop.{name}": value for name, value in store.hadoop.items()}
+    before = contents(store.folder / "lakes" / "nightly")
+    done = cluster.submit(ROOT / "jobs" / job, "--lake", "s3a://lakes/nightly", *OTHER_JOBS[job], settings=hadoop)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert contents(store.folder / "lakes" / "nightly") == before
