@@ -19,9 +19,9 @@ import argparse
 from kgroups_spark.cli.form import LAKE, ROWS, Option, screen, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.output import say_lines
-from kgroups_spark.coordinator.transaction_shard import TWO_PHASE_TIMEOUT_MS
+from kgroups_spark.coordinator.transaction_shard import timeout_text
 from kgroups_spark.sql.views import columns_of
-from kgroups_spark.words import counted, first_of, format_duration, shell_word
+from kgroups_spark.words import counted, first_of, shell_word
 
 OPTIONS = (LAKE, Option("--exactly-once", "groups with offsets in transactions, instead of classic groups"), *ROWS)
 SCREEN = screen(
@@ -47,12 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.exactly_once:
         found = reader.sql(EXACTLY_ONCE)
         names = [*columns_of("eos_style"), *(name for name in columns_of("transaction_limits") if name != "group_id")]
-        write(
-            [row | {"longest": timeout_text(row["longest_timeout_ms"])} for row in found],
-            names,
-            EXACTLY_ONCE_SCREEN,
-            arguments,
-        )
+        shown = [row | {"longest": timeout_text(row["longest_timeout_ms"])} for row in found]
+        write(shown, names, EXACTLY_ONCE_SCREEN, arguments)
         say_lines([f"{counted(len(found), 'group')} with offsets in transactions ({reader.known_as_of()})"])
         return 0
     found = reader.sql("SELECT * FROM migration ORDER BY group_id, offsets_partition")
@@ -65,12 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
     counts = f"{counted(len(found), 'classic group')}: {online:,} online, {empty:,} when empty, "
     say_lines([f"{counts}{len(found) - online - empty:,} not ({reader.known_as_of()})", *checklist(reader.location)])
     return 0
-
-
-def timeout_text(timeout_ms: int | None) -> str | None:
-    if timeout_ms is None:
-        return None
-    return "none (two-phase)" if timeout_ms == TWO_PHASE_TIMEOUT_MS else format_duration(timeout_ms)
 
 
 def checklist(lake: str) -> list[str]:

@@ -11,6 +11,7 @@ import base64
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -90,19 +91,6 @@ class ClassicGroup:
     """
 
     group_type = "classic"
-    __slots__ = (
-        "_assignments",
-        "_facts",
-        "_members",
-        "_numbers",
-        "group_id",
-        "log_offset",
-        "members_on_demand",
-        "release",
-        "state_since",
-        "value",
-        "value_version",
-    )
 
     def __init__(
         self, release: Release, group_id: str, value: dict[str, Any] | None = None, value_version: int = 0
@@ -113,31 +101,21 @@ class ClassicGroup:
         self.value_version = value_version
         self.log_offset: int | None = None
         self.state_since: int | None = None
-        members = None if value is None else value["members"]
-        # The value's members if they are decoded on demand.
-        self.members_on_demand = members if isinstance(members, SnapshotMembers) else None
-        self._members: dict[str, dict[str, Any]] | None = None
-        self._numbers: dict[str, int] | None = None
-        self._facts: dict[str, object] | None = None
-        self._assignments: list[str | None] | None = None
+        self.member_list = [] if value is None else value["members"]
+        # The same if they are decoded on demand.
+        self.members_on_demand = self.member_list if isinstance(self.member_list, SnapshotMembers) else None
 
-    @property
+    @cached_property
     def members(self) -> dict[str, dict[str, Any]]:
         """The value's members by id, computed once: a group is only replaced, never changed."""
-        if self._members is None:
-            members = [] if self.value is None else self.value["members"]
-            self._members = {member["memberId"]: member for member in members}
-        return self._members
+        return {member["memberId"]: member for member in self.member_list}
 
-    @property
+    @cached_property
     def member_numbers(self) -> dict[str, int]:
         """The member's index in the value, by member id; the last index of a repeated id."""
-        if self._numbers is None:
-            members = self.members_on_demand
-            all_members = [] if self.value is None else self.value["members"]
-            ids = [member["memberId"] for member in all_members] if members is None else members.ids()
-            self._numbers = {member_id: number for number, member_id in enumerate(ids)}
-        return self._numbers
+        members = self.members_on_demand
+        ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
+        return {member_id: number for number, member_id in enumerate(ids)}
 
     def names_of(self, member_ids: Sequence[str]) -> list[list[str | None]]:
         """Instance id, client id and host of these members."""
@@ -145,8 +123,7 @@ class ClassicGroup:
         if self.members_on_demand is not None:
             columns = map(self.members_on_demand.texts, ("group_instance_id", "client_id", "client_host"))
             return [[column[number] for number in at] for column in columns]
-        members = [] if self.value is None else self.value["members"]
-        return [[members[n].get(name) for n in at] for name in ("groupInstanceId", "clientId", "clientHost")]
+        return [[self.member_list[n].get(name) for n in at] for name in ("groupInstanceId", "clientId", "clientHost")]
 
     @property
     def member_fingerprints(self) -> dict[str, bytes]:
@@ -157,33 +134,26 @@ class ClassicGroup:
         found = members.fingerprints()
         return {member_id: found[number] for member_id, number in self.member_numbers.items()}
 
-    @property
+    @cached_property
     def member_facts(self) -> dict[str, object]:
         """The sources of the members' rows, by member id."""
-        if self._facts is None:
-            protocol_type = self.protocol_type
-            self._facts = {member_id: (protocol_type, member) for member_id, member in self.members.items()}
-        return self._facts
+        protocol_type = self.protocol_type
+        return {member_id: (protocol_type, member) for member_id, member in self.members.items()}
 
-    @property
+    @cached_property
     def assignments(self) -> list[str | None]:
         """The members' assignments as JSON, in the value's order: [{"topic": ..., "partition": ...}, ...].
 
         None: the assignment cannot be parsed, or the group's protocol type is not `consumer`.
         """
-        if self._assignments is None:
-            members = self.members_on_demand
-            if members is not None:
-                self._assignments = members.assignments()
-            else:
-                is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
-                all_members = [] if self.value is None else self.value["members"]
-                self._assignments = [_assignment_text(member) if is_consumer else None for member in all_members]
-        return self._assignments
+        if self.members_on_demand is not None:
+            return self.members_on_demand.assignments()
+        is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return [_assignment_text(member) if is_consumer else None for member in self.member_list]
 
     @property
     def state(self) -> str:
-        return "Stable" if self.value is not None and self.value["members"] else "Empty"
+        return "Stable" if self.member_list else "Empty"
 
     @property
     def protocol_type(self) -> str | None:

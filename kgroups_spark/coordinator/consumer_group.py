@@ -41,12 +41,12 @@ class ModernGroup:
     """A consumer, share or streams group. `target` is the target assignment by member id."""
 
     group_type: ClassVar[str]
+    member_class: ClassVar[Any]
     states: ClassVar[Mapping[int, str]]  # Kafka's names of member states
     unknown_metadata: ClassVar[Value]  # from which Kafka's builder of a member starts
     unassigned: ClassVar[dict[str, Any]]  # besides the epochs, after the tombstone of a current assignment
     target_must_be_empty = True  # before the tombstone of the group
     is_simple = False
-    stored_description_epoch: int | None = None  # only streams groups have one
 
     def __init__(self, release: Release, group_id: str) -> None:
         self.release = release
@@ -62,16 +62,24 @@ class ModernGroup:
 
     @property
     def state(self) -> str:
-        return self.settle_state()
-
-    def settle_state(self) -> str:
         """The state, computed again if one of its inputs has changed since."""
         if self._state is None:
             self._state = self._compute_state()
         return self._state
 
     def _compute_state(self) -> str:
-        raise NotImplementedError
+        if not self.members:
+            return "Empty"
+        if not self.is_ready:
+            return "NotReady"
+        epoch = self.assignment_epoch
+        if self.group_epoch > epoch:
+            return "Assigning"
+        return "Stable" if all(member.is_reconciled_to(epoch) for member in self.members.values()) else "Reconciling"
+
+    @property
+    def is_ready(self) -> bool:
+        return True
 
     def changed(self) -> None:
         """Notes that an input of the state has changed."""
@@ -110,9 +118,10 @@ class ModernGroup:
                 self.target[member_id] = self.target_of(value)
             case "current_assignment":
                 member = self.member(member_id, log_offset)
-                epochs = {"member_epoch": LEFT, "previous_member_epoch": LEFT}
-                assigned = epochs | self.unassigned if value is None else self.assignment_of(value)
-                self.store(member._replace(**assigned, log_offset=log_offset))
+                at, was = (LEFT, LEFT) if value is None else (value["memberEpoch"], value["previousMemberEpoch"])
+                assigned = self.unassigned if value is None else self.assignment_of(value)
+                epochs = {"member_epoch": at, "previous_member_epoch": was}
+                self.store(member._replace(**epochs, **assigned, log_offset=log_offset))
             case _:
                 self.replay_own(record_type, member_id, value)
         return False
@@ -120,20 +129,19 @@ class ModernGroup:
     def replay_own(self, record_type: int, name: str, value: Value | None) -> None:
         """Applies a record of a type that only groups of this type have."""
 
-    def member(self, member_id: str, log_offset: int) -> Any:
-        """The member that the record at `log_offset` assigns something to; a new one if there is none."""
-        raise NotImplementedError
+    def member(self, member_id: str, log_offset: int | None = None) -> Any:
+        """The member, a new one if there is none. `log_offset`: of a record that assigns something to it."""
+        return self.members.get(member_id) or self.member_class(member_id)
 
     def with_metadata(self, member_id: str, metadata: Any) -> Any:
-        """The member, perhaps a new one, with this metadata."""
-        raise NotImplementedError
+        return self.member(member_id)._replace(metadata=metadata)
 
     def target_of(self, value: Any) -> Any:
         """The target assignment in a value of type 7, 13 or 21."""
         return assigned_partitions(value["topicPartitions"])
 
     def assignment_of(self, value: Value) -> dict[str, Any]:
-        """The fields of a member in a value of type 8, 14 or 22."""
+        """The fields of a member in a value of type 8, 14 or 22, without its epochs."""
         raise NotImplementedError
 
     def store(self, member: Any) -> None:
@@ -208,17 +216,13 @@ class ModernGroup:
             state_since=self.state_since,
             member_count=len(self.members),
             metadata_hash=self.metadata_hash if self.release.has_metadata_hash else None,
-            resolved_regex_topics=self.resolved_regex_topics(),
-            topology=self.topology_json(),
-            stored_description_epoch=self.stored_description_epoch,
             log_offset=self.log_offset,
+            **self.own_facts(),
         )
 
-    def resolved_regex_topics(self) -> dict[str, list[str]] | None:
-        return None
-
-    def topology_json(self) -> str | None:
-        return None
+    def own_facts(self) -> dict[str, Any]:
+        """The columns that only groups of this type have."""
+        return {}
 
     def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
         member = self.members[member_id]
@@ -386,6 +390,7 @@ UNKNOWN_METADATA: dict[str, Any] = {
 
 class ConsumerGroup(ModernGroup):
     group_type = "consumer"
+    member_class = ConsumerMember
     states = STATES
     unknown_metadata = UNKNOWN_METADATA
     unassigned = {"assigned": {}, "pending_revocation": {}, "target_member_epoch": None}  # noqa: RUF012
@@ -402,24 +407,15 @@ class ConsumerGroup(ModernGroup):
             if value is not None:
                 self.regexes[name] = sorted(set(value["topics"]))
 
-    def member(self, member_id: str, log_offset: int | None = None) -> ConsumerMember:
-        return self.members.get(member_id) or ConsumerMember(member_id)
-
-    def with_metadata(self, member_id: str, metadata: Value) -> ConsumerMember:
-        return self.member(member_id)._replace(metadata=metadata)
-
     def removed(self, member: ConsumerMember) -> None:
         self.partition_epochs.remove(member.assigned, member.member_epoch)
         self.partition_epochs.remove(member.pending_revocation, member.member_epoch)
 
     def assignment_of(self, value: Value) -> dict[str, Any]:
-        epoch = value["memberEpoch"]
         return {
-            "member_epoch": epoch,
-            "previous_member_epoch": value["previousMemberEpoch"],
             "member_state": _member_state(value),
-            "assigned": self._with_epochs(value["assignedPartitions"], epoch),
-            "pending_revocation": self._with_epochs(value["partitionsPendingRevocation"], epoch),
+            "assigned": self._with_epochs(value["assignedPartitions"], value["memberEpoch"]),
+            "pending_revocation": self._with_epochs(value["partitionsPendingRevocation"], value["memberEpoch"]),
             "target_member_epoch": value.get("targetMemberEpoch"),
         }
 
@@ -433,7 +429,7 @@ class ConsumerGroup(ModernGroup):
         """Stores the member. If its partitions collide, the member is stored but the group's state stays as it was."""
         before = self.members.get(member.member_id)
         if self.release.checks_partition_epochs:
-            self.settle_state()
+            self._state = self.state
         self.members[member.member_id] = member
         if self.release.checks_partition_epochs:
             if before is not None:
@@ -442,18 +438,8 @@ class ConsumerGroup(ModernGroup):
             self.partition_epochs.add(member.pending_revocation, member.member_epoch)
         self.changed()
 
-    def _compute_state(self) -> str:
-        if not self.members:
-            return "Empty"
-        if self.group_epoch > self.assignment_epoch:
-            return "Assigning"
-        for member in self.members.values():
-            if not member.is_reconciled_to(self.assignment_epoch):
-                return "Reconciling"
-        return "Stable"
-
-    def resolved_regex_topics(self) -> dict[str, list[str]] | None:
-        return dict(sorted(self.regexes.items())) or None
+    def own_facts(self) -> dict[str, Any]:
+        return {"resolved_regex_topics": dict(sorted(self.regexes.items())) or None}
 
     def own_columns(self, member: ConsumerMember, metadata: Value, topics: Topics) -> dict[str, Any]:
         classic = metadata["classicMemberMetadata"]

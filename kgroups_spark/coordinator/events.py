@@ -22,6 +22,7 @@ the log offsets at which audits ended.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kgroups_spark.coordinator.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, known_topics
@@ -53,17 +54,11 @@ from kgroups_spark.words import DAY_MS
 # Otherwise the only explanation that fits is the cause; topic_deleted if one act removed the topic from several groups;
 # unknown if several fit.
 #
-# `facts -> cause` is data (DECISIONS); this module computes the facts from the state before the act.
+# The facts are computed from the state before the act.
 
 
-EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = (
-    "expired",
-    "group_deleted",
-    "offset_deleted",
-    "topic_deleted",
-    "unknown",
-)
-CAUSES = (EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN)
+CAUSES = ("expired", "group_deleted", "offset_deleted", "topic_deleted", "unknown")
+EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = CAUSES
 
 # If an offset was overdue for longer than this, expiry is only one explanation among others: the brokers' retention may
 # differ from ours.
@@ -91,25 +86,15 @@ class Fits(NamedTuple):
     several_groups: bool
 
 
-# The first row with all its facts true decides; None: the fact does not matter.
-DECISIONS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
-    # expired, group,  offset, topic,  late,  several groups
-    ((True, None, None, None, False, None), EXPIRED),
-    ((True, False, False, False, True, None), EXPIRED),
-    ((True, None, None, None, True, None), UNKNOWN),
-    ((False, True, False, False, None, None), GROUP_DELETED),
-    ((False, False, True, False, None, None), OFFSET_DELETED),
-    ((False, False, False, True, None, None), TOPIC_DELETED),
-    ((False, False, True, True, None, True), TOPIC_DELETED),
-)
-
-
 def cause_of(fits: Fits) -> str:
-    """The cause by DECISIONS; UNKNOWN if no row holds, because several explanations fit, or none."""
-    for facts, cause in DECISIONS:
-        if all(wanted is None or wanted == found for wanted, found in zip(facts, fits, strict=True)):
-            return cause
-    return UNKNOWN
+    """The cause; UNKNOWN if several explanations fit, or none."""
+    acts = {GROUP_DELETED: fits.group_deleted, OFFSET_DELETED: fits.offset_deleted, TOPIC_DELETED: fits.topic_deleted}
+    fitting = [cause for cause, fits_it in acts.items() if fits_it]
+    if fits.expired:
+        return UNKNOWN if fits.is_late and fitting else EXPIRED
+    if fitting == [OFFSET_DELETED, TOPIC_DELETED] and fits.several_groups:
+        return TOPIC_DELETED
+    return fitting[0] if len(fitting) == 1 else UNKNOWN
 
 
 def due_at(
@@ -277,28 +262,24 @@ class Touched:
         self.missing: tuple[RecordPlace, str] | None = None
 
 
+@dataclass
 class Causes:
-    """Why one act removed its offsets and groups: causes of removal_causes.py."""
+    """Why one act removed its offsets and groups. `with_unknown`: groups with a tombstone whose value is not in the
+    log."""
 
-    def __init__(
-        self,
-        groups: KnownGroups,
-        rules: ExpiryRules,
-        touched: dict[str, Touched],
-        removals: list[Removal],
-        with_unknown: set[str],
-    ) -> None:
-        """`with_unknown`: groups with a tombstone in the act whose value the log does not have."""
-        self._groups = groups
-        self._rules = rules
-        self._touched = touched
-        self._with_unknown = with_unknown
+    groups: KnownGroups
+    rules: ExpiryRules
+    touched: dict[str, Touched]
+    removals: list[Removal]
+    with_unknown: set[str]
+
+    def __post_init__(self) -> None:
         self._by_group: dict[str, list[Removal]] = {}
         self._groups_of_topic: dict[str, set[str]] = {}
-        for removal in removals:
+        for removal in self.removals:
             self._by_group.setdefault(removal.slot[0], []).append(removal)
             self._groups_of_topic.setdefault(removal.slot[1], set()).add(removal.slot[0])
-        self._last_of_topic = {each.slot[1]: each for each in removals}
+        self._last_of_topic = {each.slot[1]: each for each in self.removals}
 
     def of_offset(self, removal: Removal) -> Cause:
         fits = self._fits(removal)
@@ -314,12 +295,12 @@ class Causes:
         if removals:
             causes = {self.of_offset(removal) for removal in removals}
             return causes.pop() if len(causes) == 1 else Cause(UNKNOWN)
-        if group_id in self._with_unknown or touched.group is None or touched.had_offsets:
+        if group_id in self.with_unknown or touched.group is None or touched.had_offsets:
             return Cause(UNKNOWN)
         if member_count(touched.group):
             return Cause(UNKNOWN)
-        spared = touched.had_pending and self._rules.open_transaction is OpenTransactionRule.ALWAYS
-        if spared or (isinstance(touched.group, ShareGroup) and not self._rules.deletes_share_groups):
+        spared = touched.had_pending and self.rules.open_transaction is OpenTransactionRule.ALWAYS
+        if spared or (isinstance(touched.group, ShareGroup) and not self.rules.deletes_share_groups):
             return Cause(GROUP_DELETED)
         since = touched.state_since
         is_late = since is not None and log_timestamp is not None and log_timestamp - since > OVERDUE_MS
@@ -330,23 +311,23 @@ class Causes:
         deleted: no record would show it."""
         group_id = removal.slot[0]
         nothing_left = not self._by_group[group_id][-1].is_group_left
-        is_scala = self._groups.release.coordinator == "scala"
-        return group_id not in self._groups.groups or (is_scala and self._was_simple(group_id) and nothing_left)
+        is_scala = self.groups.release.coordinator == "scala"
+        return group_id not in self.groups.groups or (is_scala and self._was_simple(group_id) and nothing_left)
 
     def _was_simple(self, group_id: str) -> bool:
-        group, touched = self._groups.groups.get(group_id), self._touched.get(group_id)
+        group, touched = self.groups.groups.get(group_id), self.touched.get(group_id)
         before = group if touched is None else touched.group
         return before is not None and before.is_simple
 
     def _fits(self, removal: Removal) -> Fits:
         group_id, topic, _ = removal.slot
         of_group = self._by_group[group_id]
-        is_scala = self._groups.release.coordinator == "scala"
+        is_scala = self.groups.release.coordinator == "scala"
         nothing_left = not of_group[-1].is_group_left
         was_simple, is_gone = self._was_simple(group_id), self._is_gone(removal)
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
-        deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
+        deletes_offsets = bool(self.rules.subscription_states)  # since 2.4 (KIP-496)
         # Today's rules may have to explain a log from before an upgrade to 4.0. Only Java writes values with a topic
         # id.
         may_be_scalas = was_simple and nothing_left and any(each.value.topic_id is None for each in of_group)
@@ -402,24 +383,6 @@ V = TypeVar("V")
 TYPE_OF_GROUP_RECORD = {GROUP_METADATA: "classic", 3: "consumer", 11: "share", 17: "streams"}
 # Removed offsets, and removed groups, that each offsets partition remembers. It drops the oldest removals first.
 REMEMBERED = 65536
-
-EVENTS = (
-    "group_created",
-    "state_changed",
-    "generation_changed",
-    "member_joined",
-    "member_left",
-    "member_replaced",
-    "assignment_changed",
-    "group_type_changed",
-    "group_removed",
-    "offset_rewound",
-    "offset_skipped",
-    "offset_removed",
-    "offset_restarted",
-    "offset_unset",
-    "topic_recreated",
-)
 
 
 class GroupEvent(NamedTuple):

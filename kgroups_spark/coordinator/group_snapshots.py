@@ -275,23 +275,10 @@ def _snapshots(block: SnapshotBlock, rows: pa.Table, columns: SnapshotColumns) -
         rows.column("group_id").to_pylist(),
         rows.column("value_version").to_pylist(),
         columns.is_readable.tolist(),
-        columns.generation.to_pylist(),
-        columns.protocol.to_pylist(),
-        columns.leader.to_pylist(),
-        columns.current_state_timestamp.to_pylist(),
+        columns.values.to_pylist(),
         columns.first_member.tolist(),
         columns.member_count.tolist(),
     )
-    for number, group_id, version, is_readable, generation, protocol, leader, since, first, members in facts:
-        if not is_readable:
-            yield None
-            continue
-        value = {
-            "protocolType": "consumer",
-            "generation": generation,
-            "protocol": protocol,
-            "leader": leader,
-            "currentStateTimestamp": since,
-            "members": block.members_of(number, first, members),
-        }
-        yield SnapshotRecord(group_id, version, value)
+    for number, group_id, version, is_readable, value, first, members in facts:
+        value = {"protocolType": "consumer", **value, "members": block.members_of(number, first, members)}
+        yield SnapshotRecord(group_id, version, value) if is_readable else None

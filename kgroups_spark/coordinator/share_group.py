@@ -7,7 +7,6 @@ initialised) creates the group (semantics section 12.9) and changes no other col
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kgroups_spark.coordinator.consumer_group import (
@@ -20,6 +19,7 @@ from kgroups_spark.coordinator.consumer_group import (
 )
 from kgroups_spark.coordinator.releases import Partitions, Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import Task, none_if_unset
+from kgroups_spark.messages.schema import MalformedError, read_uvarint
 
 
 class ShareMember(NamedTuple):
@@ -36,6 +36,7 @@ class ShareMember(NamedTuple):
 
 class ShareGroup(ModernGroup):
     group_type = "share"
+    member_class = ShareMember
     states = STATES
     # Kafka's ShareGroupMember.Builder starts from these values.
     unknown_metadata = {"rackId": None, "clientId": "", "clientHost": "", "subscribedTopicNames": []}  # noqa: RUF012
@@ -46,27 +47,17 @@ class ShareGroup(ModernGroup):
             unique(value["initializingTopics"], "topicId", bool)
             unique(value["initializedTopics"], "topicId", bool)
 
-    def member(self, member_id: str, log_offset: int) -> ShareMember:
-        # Kafka stores a new member before it reads the assignment, which may fail.
-        self.members.setdefault(member_id, ShareMember(member_id, log_offset=log_offset))
-        self.changed()
-        return self._changed(member_id)
-
-    def with_metadata(self, member_id: str, metadata: Value) -> ShareMember:
-        return self._changed(member_id)._replace(metadata=metadata)
+    def member(self, member_id: str, log_offset: int | None = None) -> ShareMember:
+        """The member to change. Up to 4.1 a change resets the member's state (ShareGroupMember.Builder)."""
+        if log_offset is not None:
+            # Kafka stores a new member before it reads the assignment, which may fail.
+            self.members.setdefault(member_id, ShareMember(member_id, log_offset=log_offset))
+            self.changed()
+        member: ShareMember = super().member(member_id)
+        return member if self.release.share_member_keeps_state else member._replace(member_state=STABLE)
 
     def assignment_of(self, value: Value) -> dict[str, Any]:
-        return {
-            "member_epoch": value["memberEpoch"],
-            "previous_member_epoch": value["previousMemberEpoch"],
-            "member_state": value["state"],
-            "assigned": assigned_partitions(value["assignedPartitions"]),
-        }
-
-    def _changed(self, member_id: str) -> ShareMember:
-        """The member to change. Up to 4.1 a change resets the member's state (ShareGroupMember.Builder)."""
-        member: ShareMember = self.members.get(member_id) or ShareMember(member_id)
-        return member if self.release.share_member_keeps_state else member._replace(member_state=STABLE)
+        return {"member_state": value["state"], "assigned": assigned_partitions(value["assignedPartitions"])}
 
     def _compute_state(self) -> str:
         return "Stable" if self.members else "Empty"
@@ -87,29 +78,21 @@ def check_hash_as_tags(metadata_hash: int | None) -> None:
     """
     if metadata_hash is None:
         return
-    rest = iter(metadata_hash.to_bytes(8, "big", signed=True) + b"\0")
+    data = metadata_hash.to_bytes(8, "big", signed=True) + b"\0"
     try:
-        for _ in range(_uvarint(rest)):
-            _uvarint(rest)
-            size = _uvarint(rest)
+        count, at = read_uvarint(data, 0)
+        for _ in range(count):
+            _, at = read_uvarint(data, at)
+            size, at = read_uvarint(data, at)
             if size < 0:
                 raise ReplayFailure(f"Could not read record with version 0: a tag of {size} bytes")
-            for _ in range(size):
-                next(rest)
-    except StopIteration as end:
+            at += size
+            if at > len(data):
+                raise IndexError
+    except IndexError as end:
         raise ReplayFailure("Could not read record with version 0: its tags are longer than the value") from end
-
-
-def _uvarint(data: Iterator[int]) -> int:
-    """Kafka's unsigned varint: at most five bytes, returned as a signed 32-bit integer."""
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = next(data)
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            value &= 0xFFFFFFFF
-            return value - (1 << 32) if value >= 1 << 31 else value
-    raise ReplayFailure("Could not read record with version 0: a number has more than five bytes")
+    except MalformedError as error:
+        raise ReplayFailure("Could not read record with version 0: a number has more than five bytes") from error
 
 
 # A streams group of KIP-1071: record types 17 and 19 to 23.
@@ -136,9 +119,13 @@ class StreamsMember(NamedTuple):
     pending_revocation: list[Task] | None = None
     log_offset: int | None = None
 
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.member_state == STREAMS_STABLE and self.member_epoch == assignment_epoch
+
 
 class StreamsGroup(ModernGroup):
     group_type = "streams"
+    member_class = StreamsMember
     states = STREAMS_STATES
     unknown_metadata = dict.fromkeys(
         ("instanceId", "clientId", "clientHost", "rackId", "rebalanceTimeoutMs", "topologyEpoch", "processId")
@@ -149,6 +136,7 @@ class StreamsGroup(ModernGroup):
     def __init__(self, release: Release, group_id: str) -> None:
         super().__init__(release, group_id)
         self.topology: Value | None = None
+        self.stored_description_epoch: int | None = None
         self.validated_topology_epoch = release.unset_topology_epoch
 
     def set_group_epoch(self, value: Value) -> None:
@@ -159,12 +147,9 @@ class StreamsGroup(ModernGroup):
         if self.release.has_task_epochs and value["lastAssignmentConfigs"]:
             unique(value["lastAssignmentConfigs"], "key", bool)
 
-    def member(self, member_id: str, log_offset: int | None = None) -> StreamsMember:
-        return self.members.get(member_id) or StreamsMember(member_id)
-
-    def with_metadata(self, member_id: str, metadata: Value) -> StreamsMember:
+    def with_metadata(self, member_id: str, metadata: Value) -> Any:
         unique(metadata["clientTags"], "key", bool)
-        return self.member(member_id)._replace(metadata=metadata)
+        return super().with_metadata(member_id, metadata)
 
     def target_of(self, value: Value) -> list[Task]:
         return _tasks(value, "{role}Tasks", may_repeat=False)
@@ -172,8 +157,6 @@ class StreamsGroup(ModernGroup):
     def assignment_of(self, value: Value) -> dict[str, Any]:
         may_repeat = self.release.has_task_epochs
         return {
-            "member_epoch": value["memberEpoch"],
-            "previous_member_epoch": value["previousMemberEpoch"],
             "member_state": value["state"],
             "assigned": _tasks(value, "{role}Tasks", may_repeat),
             "pending_revocation": _tasks(value, "{role}TasksPendingRevocation", may_repeat),
@@ -189,23 +172,14 @@ class StreamsGroup(ModernGroup):
         self.topology = value
         self.changed()
 
-    def _compute_state(self) -> str:
-        if not self.members:
-            return "Empty"
+    @property
+    def is_ready(self) -> bool:
         is_validated = self.topology is not None and self.topology["epoch"] == self.validated_topology_epoch
-        if not (self.release.streams_ready_by_validated_epoch and is_validated):
-            return "NotReady"
-        if self.group_epoch > self.assignment_epoch:
-            return "Assigning"
-        for member in self.members.values():
-            if member.member_state != STREAMS_STABLE or member.member_epoch != self.assignment_epoch:
-                return "Reconciling"
-        return "Stable"
+        return self.release.streams_ready_by_validated_epoch and is_validated
 
-    def topology_json(self) -> str | None:
-        if self.topology is None:
-            return None
-        return json.dumps(self.topology, ensure_ascii=False, separators=(",", ":"))
+    def own_facts(self) -> dict[str, Any]:
+        topology = self.topology and json.dumps(self.topology, ensure_ascii=False, separators=(",", ":"))
+        return {"topology": topology, "stored_description_epoch": self.stored_description_epoch}
 
     def own_columns(self, member: StreamsMember, metadata: Value, topics: Topics) -> dict[str, Any]:
         return {

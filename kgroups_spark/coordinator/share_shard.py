@@ -361,6 +361,7 @@ class SharePartition:
         return state == (_UNINITIALIZED_EPOCH, count, 0, 0) and self.create_timestamp == self.write_timestamp
 
 
+_NUMBERS = attrgetter("start_offset", "state_epoch", "leader_epoch", "snapshot_epoch", "delivery_complete_count")
 BATCHES = SharePartition.__slots__.index("batches")
 
 
@@ -415,23 +416,10 @@ class ShareCoordinatorShard:
     def share_partition_rows(self) -> Iterator[SharePartitionRow]:
         """Rows of `share_partitions`, by key; topic and init_state are filled by `listed_share_partitions`."""
         for key, state in sorted(self.share_partitions.items()):
-            yield SharePartitionRow(
-                self.state_partition,
-                key.group_id,
-                key.topic_id,
-                None,
-                key.partition,
-                none_if_unset(state.start_offset),
-                none_if_unset(state.state_epoch),
-                none_if_unset(state.leader_epoch),
-                none_if_unset(state.snapshot_epoch),
-                none_if_unset(state.delivery_complete_count),
-                None,
-                state.create_timestamp if state.create_timestamp != _NO_TIMESTAMP else None,
-                state.write_timestamp if state.write_timestamp != _NO_TIMESTAMP else None,
-                state.log_timestamp,
-                state.log_offset,
-            )
+            of = (self.state_partition, key.group_id, key.topic_id, None, key.partition)
+            times = (state.create_timestamp or None, state.write_timestamp or None, state.log_timestamp)
+            numbers = map(none_if_unset, _NUMBERS(state))
+            yield SharePartitionRow._make((*of, *numbers, None, *times, state.log_offset))
 
     def share_batch_rows(self, limit_of: Callable[[str], int | None] = lambda _: None) -> Iterator[ShareBatchRow]:
         """Rows of `share_batches`, in order. `limit_of`: the most deliveries of a record by group; None: unknown."""

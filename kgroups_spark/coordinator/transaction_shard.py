@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -32,7 +33,7 @@ import orjson
 from kgroups_spark.coordinator.releases import Release, ReplayFailure
 from kgroups_spark.coordinator.rows import none_if_unset
 from kgroups_spark.coordinator.state_entries import StateRow
-from kgroups_spark.words import DAY_MS, LAST_MS
+from kgroups_spark.words import DAY_MS, LAST_MS, format_duration
 
 # The rows of `transactional_ids`, and events of producers, as plain tuples. Times are epoch milliseconds.
 
@@ -196,19 +197,9 @@ class TransactionCoordinatorShard:
         after = self._of_value(value, log_offset)
         before = self.transactional_ids.get(transactional_id)
         if self.reporting and before is not None and (event := _event(before, after)) is not None:
-            self._events.append(
-                TransactionEvent(
-                    log_offset,
-                    log_timestamp,
-                    transactional_id,
-                    event,
-                    before.producer_id,
-                    before.producer_epoch,
-                    none_if_unset(before.start_timestamp),
-                    before.timeout_ms,
-                    list(before.topic_partitions),
-                )
-            )
+            at = (log_offset, log_timestamp, transactional_id, event)
+            was = (before.producer_id, before.producer_epoch, none_if_unset(before.start_timestamp), before.timeout_ms)
+            self._events.append(TransactionEvent(*at, *was, list(before.topic_partitions)))
         self.transactional_ids[transactional_id] = after
 
     def take_events(self) -> list[TransactionEvent]:
@@ -221,22 +212,11 @@ class TransactionCoordinatorShard:
     ) -> Iterator[TransactionalIdRow]:
         """Rows of `transactional_ids`, by id. `expiration_ms`: the cluster's transactional.id.expiration.ms."""
         for transactional_id, known in sorted(self.transactional_ids.items()):
-            yield TransactionalIdRow(
-                self.state_partition,
-                transactional_id,
-                none_if_unset(known.producer_id),
-                none_if_unset(known.producer_epoch),
-                none_if_unset(known.previous_producer_id),
-                none_if_unset(known.next_producer_id),
-                none_if_unset(known.next_producer_epoch),
-                known.state,
-                known.timeout_ms,
-                list(known.topic_partitions),
-                none_if_unset(known.start_timestamp),
-                none_if_unset(known.last_update_timestamp),
-                expires_at(known.state, known.last_update_timestamp, expiration_ms),
-                known.log_offset,
-            )
+            times = map(none_if_unset, (known.start_timestamp, known.last_update_timestamp))
+            expires = expires_at(known.state, known.last_update_timestamp, expiration_ms)
+            of = (self.state_partition, transactional_id, *map(none_if_unset, _PRODUCERS(known)), known.state)
+            partitions = list(known.topic_partitions)
+            yield TransactionalIdRow._make((*of, known.timeout_ms, partitions, *times, expires, known.log_offset))
 
     def save(self) -> Iterator[StateRow]:
         """Rows from which `load` restores the same state."""
@@ -293,6 +273,13 @@ def expires_at(state: str, last_update_timestamp: int, expiration_ms: int) -> in
     return min(last_update_timestamp + expiration_ms, LAST_MS) if state in EXPIRING_STATES else None
 
 
+def timeout_text(timeout_ms: int | None) -> str | None:
+    """`15m`; None: there is no transaction."""
+    if timeout_ms is None:
+        return None
+    return "none (two-phase)" if timeout_ms == TWO_PHASE_TIMEOUT_MS else format_duration(timeout_ms)
+
+
 def _event(before: TransactionalId, after: TransactionalId) -> str | None:
     is_fenced = (after.producer_id, after.producer_epoch) != (before.producer_id, before.producer_epoch)
     if before.state != ONGOING or after.state != PREPARE_ABORT or not is_fenced:
@@ -311,6 +298,7 @@ def _fields(known: TransactionalId) -> list[Any]:
     return fields
 
 
+_PRODUCERS = attrgetter(*TransactionalId.__slots__[:5])
 _PARTITIONS = TransactionalId.__slots__.index("topic_partitions")
 _NO_TAGS = {
     "previousProducerId": _UNSET,

@@ -162,13 +162,7 @@ EarlyAccess = list[tuple[str, list[str], dict[str, Any]]]
 
 
 class BadValue(Exception):
-    """A value that cannot be used: one of outcome.REASONS, a sentence, and the version if that was readable."""
-
-    def __init__(self, reason: str, detail: str, version: int | None) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-        self.version = version
+    """A value that cannot be used. `args`: one of REASONS, a sentence, and the version if that was readable."""
 
 
 @dataclass(frozen=True)
@@ -446,17 +440,17 @@ def _layouts(topic: str, number: int, *, has_blobs: bool, is_raw: bool) -> dict[
 
 
 def _undecodable(key: RecordKey, bad: BadValue) -> Undecodable:
-    fields = key.fields
+    fields, (reason, detail, version) = key.fields, bad.args
     return Undecodable(
-        bad.reason,
-        bad.detail,
+        reason,
+        detail,
         key.record_type.number,
         key.record_type.name,
         fields.get("groupId", fields.get("group")),
         fields.get("memberId"),
         fields.get("topic"),
         partition=fields.get("partition"),
-        value_version=bad.version,
+        value_version=version,
         topic_id=fields.get("topicId"),
         transactional_id=fields.get("transactionalId"),
     )

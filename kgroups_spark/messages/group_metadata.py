@@ -456,16 +456,11 @@ _TOPICS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa
 _SUBSCRIPTION = pa.struct([("topics", pa.list_(pa.string())), ("rackId", pa.string()), ("userData", pa.string())])
 _MEMBER = pa.struct(
     [
-        ("memberId", pa.string()),
-        ("groupInstanceId", pa.string()),
-        ("clientId", pa.string()),
-        ("clientHost", pa.string()),
-        ("rebalanceTimeout", pa.int32()),
-        ("sessionTimeout", pa.int32()),
+        *((name, pa.string()) for name in ("memberId", "groupInstanceId", "clientId", "clientHost")),
+        *((f"{name}Timeout", pa.int32()) for name in ("rebalance", "session")),
         ("subscription", _SUBSCRIPTION),
-        ("subscriptionRaw", pa.string()),
         ("assignment", pa.struct([("assignedPartitions", _TOPICS)])),
-        ("assignmentRaw", pa.string()),
+        *((f"{name}Raw", pa.string()) for name in ("subscription", "assignment")),
     ]
 )
 _VALUE = pa.schema(
@@ -508,10 +503,7 @@ class SnapshotColumns(NamedTuple):
     """
 
     is_readable: NDArray[np.bool_]
-    generation: pa.Array
-    protocol: pa.Array
-    leader: pa.Array
-    current_state_timestamp: pa.Array
+    values: pa.Table  # without their members, in Kafka's JSON spelling
     first_member: NDArray[np.int64]
     member_count: NDArray[np.int64]
     members: pa.RecordBatch
@@ -520,14 +512,14 @@ class SnapshotColumns(NamedTuple):
 def snapshot_columns(texts: pa.StringArray, value_versions: pa.Int16Array) -> SnapshotColumns:
     """The values of these texts, all of consumer groups, and of the versions in which they were written."""
     values = _read(texts)
-    generation, protocol, leader, since, members = (column.combine_chunks() for column in values.columns)
+    members = values.column("members").combine_chunks()
     count = pc.list_value_length(members).to_numpy().astype(np.int64)
     of = pa.array(np.repeat(np.arange(len(texts)), count))
     found = dict(zip(_MEMBER.names, members.flatten().flatten(), strict=True))
     is_readable = np.ones(len(texts), np.bool_)
     is_readable[of.filter(pc.invert(_can_be_read(found))).to_numpy()] = False
     batch = _members(found, value_versions.take(of))
-    return SnapshotColumns(is_readable, generation, protocol, leader, since, np.cumsum(count) - count, count, batch)
+    return SnapshotColumns(is_readable, values.drop_columns(["members"]), np.cumsum(count) - count, count, batch)
 
 
 def _read(texts: pa.StringArray) -> pa.Table:

@@ -465,26 +465,16 @@ def _columns(
     rows: NDArray[np.int64], code: NDArray[np.int32], is_tombstone: NDArray[np.bool_], values: OffsetValues
 ) -> OffsetCommitColumns:
     """The regular rows and the tombstones, without texts."""
-    for column, absent in (
-        (values.version, -1),
-        (values.committed_offset, 0),
-        (values.leader_epoch, -1),
-        (values.metadata_length, 0),
-        (values.commit_timestamp, -1),
-        (values.expire_timestamp, -1),
-        (values.topic_id, 0),
-    ):
-        column[is_tombstone] = absent
+    for column in (values.committed_offset, values.metadata_length, values.topic_id):
+        column[is_tombstone] = 0
+    for of_none in (values.version, values.leader_epoch, values.commit_timestamp, values.expire_timestamp):
+        of_none[is_tombstone] = -1
     return OffsetCommitColumns(
-        rows=rows,
-        code=code,
-        is_tombstone=is_tombstone,
-        value_version=values.version,
-        committed_offset=values.committed_offset,
-        leader_epoch=values.leader_epoch,
-        commit_timestamp=values.commit_timestamp,
-        expire_timestamp=values.expire_timestamp,
-        topic_id=values.topic_id,
+        rows,
+        code,
+        is_tombstone,
+        *(values.version, values.committed_offset, values.leader_epoch),
+        *(values.commit_timestamp, values.expire_timestamp, values.topic_id),
         keeps_raw=np.zeros(len(rows), np.bool_),
         texts=Texts(len(rows), np.zeros(0, np.int64), pa.array([], pa.string())),
         undecodable=[],

@@ -197,14 +197,12 @@ class ReaderSource:
     def function(self, fields: Sequence[Field], with_tags: bool) -> None:
         """Emits read_fields(b, p, notes) -> (dict of the fields, position after them)."""
         self._emit(0, "def read_fields(b, p, notes):")
-        self._emit(1, "end = len(b)")
-        self._emit(1, f"left = {MOST_FIELDS}")
+        self._emit(1, "end = len(b)", f"left = {MOST_FIELDS}")
         result = self._struct(1, fields, with_tags)
-        self._emit(1, "if p > end: raise Malformed('the bytes end too early')")
-        self._emit(1, f"return {result}, p")
+        self._emit(1, "if p > end: raise Malformed('the bytes end too early')", f"return {result}, p")
 
-    def _emit(self, depth: int, line: str) -> None:
-        self.lines.append("    " * depth + line)
+    def _emit(self, depth: int, *lines: str) -> None:
+        self.lines += ["    " * depth + line for line in lines]
 
     def _name(self) -> str:
         self._count += 1
@@ -253,8 +251,7 @@ class ReaderSource:
         layout = struct.Struct(">" + codes)
         unpack = f"unpack_{codes}"
         self.constants[unpack] = layout.unpack_from
-        self._emit(depth, f"{', '.join(names)}, = {unpack}(b, p)")
-        self._emit(depth, f"p += {layout.size}")
+        self._emit(depth, f"{', '.join(names)}, = {unpack}(b, p)", f"p += {layout.size}")
 
     def _value(self, depth: int, field: Field, length: str | None, in_tag: bool = False) -> str:
         """One field that does not belong to a run. `length`: the name of its length if that has been read."""
@@ -274,9 +271,7 @@ class ReaderSource:
         if known:
             pass
         elif self.is_flexible:
-            self._emit(depth, f"{name} = b[p] - 1")
-            self._emit(depth, "p += 1")
-            self._emit(depth, f"if {name} > 126:")
+            self._emit(depth, f"{name} = b[p] - 1", "p += 1", f"if {name} > 126:")
             self._emit(depth + 1, f"{name}, p = uvarint(b, p - 1)")
             self._emit(depth + 1, f"{name} = ({name} - 1 + 0x80000000) % 0x100000000 - 0x80000000")  # Java's int wraps
             if field.element == "string" and not field.is_array:
@@ -294,10 +289,8 @@ class ReaderSource:
     def _text_or_bytes(self, depth: int, field: Field, known: str | None, is_nullable: bool) -> str:
         depth, length, value = self._length(depth, field, known, is_nullable)
         piece = f"b[p:p + {length}]"
-        self._emit(
-            depth, f"{value} = bytes_value({piece})" if field.element == "bytes" else f"{value} = text({piece}, notes)"
-        )
-        self._emit(depth, f"p += {length}")
+        made = f"bytes_value({piece})" if field.element == "bytes" else f"text({piece}, notes)"
+        self._emit(depth, f"{value} = {made}", f"p += {length}")
         return value
 
     def _array(self, depth: int, field: Field, known: str | None) -> str:
@@ -311,8 +304,7 @@ class ReaderSource:
             self._emit(depth, f"else: {value} = [*unpack(f'>{{{count}}}{code}', b, p)]")
             self._emit(depth, f"p += {count} * {struct.calcsize('>' + code)}")
             return value
-        self._emit(depth, f"{value} = []")
-        self._emit(depth, f"for _ in range({count}):")
+        self._emit(depth, f"{value} = []", f"for _ in range({count}):")
         self._emit(depth + 1, f"{value}.append({self._element(depth + 1, field)})")
         return value
 
@@ -330,8 +322,7 @@ class ReaderSource:
             return self._struct(depth, field.fields)
         value, presence = self._name(), self._name()
         if in_tag:
-            self._emit(depth, f"{presence}, p = uvarint(b, p)")
-            self._emit(depth, f"if {presence} <= 0:")
+            self._emit(depth, f"{presence}, p = uvarint(b, p)", f"if {presence} <= 0:")
         else:
             self._unpack(depth, "b", [presence])
             self._emit(depth, f"if {presence} < 0:")
@@ -346,25 +337,16 @@ class ReaderSource:
             values[field.name] = self._name()
             self._emit(depth, f"{values[field.name]} = {field.default!r}")
         count, tag, size, start, last = (self._name() for _ in range(5))
-        self._emit(depth, f"{count} = b[p]")
-        self._emit(depth, "p += 1")
-        self._emit(depth, f"if {count}:")
-        self._emit(depth + 1, f"{count}, p = uvarint(b, p - 1)")
-        self._emit(depth + 1, f"{last} = -1")
-        self._emit(depth + 1, f"for _ in range({count}):")
-        self._emit(depth + 2, f"{tag}, p = uvarint(b, p)")
-        self._emit(depth + 2, f"{size}, p = uvarint(b, p)")
-        self._emit(depth + 2, f"{start} = p")
+        self._emit(depth, f"{count} = b[p]", "p += 1", f"if {count}:")
+        self._emit(depth + 1, f"{count}, p = uvarint(b, p - 1)", f"{last} = -1", f"for _ in range({count}):")
+        self._emit(depth + 2, f"{tag}, p = uvarint(b, p)", f"{size}, p = uvarint(b, p)", f"{start} = p")
         for field in tagged:
             self._emit(depth + 2, f"if {tag} == {field.tag}:")
             self._emit(depth + 3, f"{values[field.name]} = {self._value(depth + 3, field, None, in_tag=True)}")
             self._emit(depth + 3, f"if p != {start} + {size} or {tag} <= {last}: notes.append('odd tags')")
-            self._emit(depth + 3, f"{last} = {tag}")
-            self._emit(depth + 3, "continue")
+            self._emit(depth + 3, f"{last} = {tag}", "continue")
         self._emit(depth + 2, f"if {size} < 0 or {size} > end - p: raise Malformed('a tag beyond the bytes')")
-        self._emit(depth + 2, f"p += {size}")
-        self._emit(depth + 2, f"{last} = {tag}")
-        self._emit(depth + 2, "notes.append('unknown tag')")
+        self._emit(depth + 2, f"p += {size}", f"{last} = {tag}", "notes.append('unknown tag')")
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -49,10 +49,7 @@ class Framed:
     batch: NDArray[np.int32]
     offset_delta: NDArray[np.int64]
     timestamp_delta: NDArray[np.int64]
-    key_start: NDArray[np.int64]
-    key_length: NDArray[np.int64]
-    value_start: NDArray[np.int64]
-    value_length: NDArray[np.int64]
+    places: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # as of RecordColumns
     is_bad: NDArray[np.bool_]
 
 
@@ -78,16 +75,9 @@ def frame_records(
     for row in np.unique(np.concatenate(unusual)).tolist():
         if not is_whole_record(view, int(start[row]), int(stop[row])):
             is_bad[batch[row]] = True
-    return Framed(
-        batch,
-        offset_delta,
-        timestamp_delta,
-        key_start,
-        np.maximum(key_length, -1, out=key_length),
-        value_start,
-        np.maximum(value_length, -1, out=value_length),
-        is_bad,
-    )
+    np.maximum(key_length, -1, out=key_length)
+    np.maximum(value_length, -1, out=value_length)
+    return Framed(batch, offset_delta, timestamp_delta, (key_start, key_length, value_start, value_length), is_bad)
 
 
 def find_records(
@@ -409,27 +399,32 @@ def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Batc
 
 def _decompressed(bodies: Bodies, batches: BatchColumns) -> Bodies:
     view = bodies.data.data
-    parts: list[bytes | memoryview] = []
-    total = 0
-    details: dict[int, str] = {}
+
+    def opened(codec: int, first: int, end: int) -> bytes | memoryview:
+        return decompress(codec, view[first:end]) if codec and first < end else view[first:end]
+
     codecs = (batches.attributes & CODEC_MASK).tolist()
-    for i, (codec, first, end) in enumerate(zip(codecs, bodies.first.tolist(), bodies.end.tolist(), strict=True)):
-        part: bytes | memoryview = view[first:end]
-        if codec and first < end:
-            try:
-                part = decompress(codec, part)
-            except Undecompressable as err:
-                details[i] = str(err)
-        parts.append(part)
-        total += len(part)
-        if total >= OPENED_BYTES:
+    data, ends = _in_one_buffer(map(opened, codecs, bodies.first.tolist(), bodies.end.tolist()))
+    return Bodies(data, ends[:-1], ends[1:])
+
+
+def _in_one_buffer(parts: Iterator[bytes | memoryview]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The parts one after the other, up to OPENED_BYTES, and m + 1 positions: of each part, and the end. Raises
+    BadBatches for those that cannot be opened."""
+    opened: list[bytes | memoryview] = []
+    ends, details = [0], dict[int, str]()
+    while ends[-1] < OPENED_BYTES:
+        try:
+            opened.append(next(parts))
+        except StopIteration:
             break
+        except (Undecompressable, ValueError) as err:
+            details[len(opened)] = str(err)
+            opened.append(b"")
+        ends.append(ends[-1] + len(opened[-1]))
     if details:
         raise BadBatches(details)
-    sizes = np.array([len(part) for part in parts], np.int64)
-    end_at = np.cumsum(sizes)
-    parts.append(bytes(PADDING))
-    return Bodies(np.frombuffer(b"".join(parts), np.uint8), end_at - sizes, end_at)
+    return np.frombuffer(b"".join([*opened, bytes(PADDING)]), np.uint8), np.array(ends, np.int64)
 
 
 def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArray[np.int64]) -> RecordColumns:
@@ -453,17 +448,7 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
         timestamp += np.where(is_append_time[framed.batch], 0, framed.timestamp_delta)
     else:
         timestamp += framed.timestamp_delta
-    return RecordColumns(
-        data,
-        batches,
-        framed.batch,
-        offset,
-        timestamp,
-        framed.key_start,
-        framed.key_length,
-        framed.value_start,
-        framed.value_length,
-    )
+    return RecordColumns(data, batches, framed.batch, offset, timestamp, *framed.places)
 
 
 def in_order_of_records(
@@ -605,34 +590,21 @@ def open_messages(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Ba
     if not is_compressed.any():
         return Messages(data, edges[:-1], edges[1:], np.arange(len(batches), dtype=np.int32))
     view = data.data
-    parts: list[bytes | memoryview] = []
-    part_edges: list[NDArray[np.int64]] = []
-    details: dict[int, str] = {}
-    total = 0
-    for i, (start, stop) in enumerate(pairwise(edges.tolist())):
-        part: bytes | memoryview = view[start:stop]
-        inner = np.array([0, stop - start], np.int64)
-        if is_compressed[i]:
-            try:
-                part = decompress(int(batches.attributes[i]) & CODEC_MASK, wrapped(view, start, stop), view[start + 16])
-                inner = inner_edges(part)
-            except (Undecompressable, ValueError) as err:
-                details[i], part = str(err), b""
-        parts.append(part)
-        part_edges.append(inner + total)
-        total += len(part)
-        if total >= OPENED_BYTES:
-            break
-    if details:
-        raise BadBatches(details)
-    parts.append(bytes(PADDING))
-    counts = [len(part) - 1 for part in part_edges]
-    return Messages(
-        np.frombuffer(b"".join(parts), np.uint8),
-        np.concatenate([part[:-1] for part in part_edges]),
-        np.concatenate([part[1:] for part in part_edges]),
-        np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-    )
+    inner: list[NDArray[np.int64]] = []
+
+    def opened(codec: int, start: int, stop: int) -> bytes | memoryview:
+        if not codec:
+            inner.append(np.array([0, stop - start], np.int64))
+            return view[start:stop]
+        body = decompress(codec, wrapped(view, start, stop), view[start + 16])
+        inner.append(inner_edges(body))
+        return body
+
+    codecs = (batches.attributes & CODEC_MASK).tolist()
+    data, ends = _in_one_buffer(map(opened, codecs, edges[:-1].tolist(), edges[1:].tolist()))
+    found = [part + at for part, at in zip(inner, ends[:-1], strict=True)]
+    batch = np.repeat(np.arange(len(found), dtype=np.int32), [len(part) - 1 for part in found])
+    return Messages(data, np.concatenate([part[:-1] for part in found]), np.concatenate([p[1:] for p in found]), batch)
 
 
 def wrapped(view: memoryview, start: int, stop: int) -> memoryview:
@@ -684,17 +656,9 @@ def decode_messages(messages: Messages, batches: BatchColumns) -> RecordColumns:
     check_offsets(offset, batch, batches)
     timestamp = np.where(magic == 1, header["timestamp"], -1)
     by_wrapper = (magic == 1) & (batches.attributes & LOG_APPEND_TIME != 0)[batch] & (batches.magic == 1)[batch]
-    return RecordColumns(
-        data,
-        batches,
-        batch,
-        offset,
-        np.where(by_wrapper, batches.max_timestamp[batch], timestamp).astype(np.int64),
-        key_at + 4,
-        np.maximum(key_length, -1),
-        value_at + 4,
-        np.maximum(value_length, -1),
-    )
+    timestamp = np.where(by_wrapper, batches.max_timestamp[batch], timestamp).astype(np.int64)
+    places = (key_at + 4, np.maximum(key_length, -1), value_at + 4, np.maximum(value_length, -1))
+    return RecordColumns(data, batches, batch, offset, timestamp, *places)
 
 
 def with_inner_offsets(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any
 
-from kgroups_spark.coordinator.transaction_shard import TWO_PHASE_TIMEOUT_MS
+from kgroups_spark.coordinator.transaction_shard import timeout_text
 from kgroups_spark.report.figures import (
     ABORTS,
     AMBER,
@@ -265,8 +264,10 @@ def groups_section(answers: Answers) -> Section:
             table("groups_now", "Groups by type and state, as of the audit", crosstab_columns, crosstab, is_small=True)
         )
     if state_bars:
-        states = list(dict.fromkeys(row["series"] for row in sorted(state_bars, key=_state_order)))
-        series = [(state, STATE_COLORS.get(state, GREY)) for state in states]
+        others = dict.fromkeys(row["series"] for row in state_bars if row["series"] not in STATE_COLORS)
+        drawn = {row["series"] for row in state_bars}
+        series = [(state, color) for state, color in STATE_COLORS.items() if state in drawn]
+        series += [(state, GREY) for state in others]
         caption = f"Groups by state, {AS_EACH_DAY_ENDED}"
         figures.append(last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day", "group"))
     if now:
@@ -278,10 +279,6 @@ def groups_section(answers: Answers) -> Section:
 
 
 _TYPE_COLORS = {"classic": GREY, "consumer": BLUE, "share": GREEN, "streams": PURPLE}
-
-
-def _state_order(row: Row) -> int:
-    return [*STATE_COLORS, row["series"]].index(row["series"])
 
 
 def _by_day(answers: Answers, by: str) -> list[Row]:
@@ -321,13 +318,10 @@ def migration_section(answers: Answers) -> Section:
         sentences.append("No group changed its type in the log.")
     series = [(name, color) for name, color in _TYPE_COLORS.items() if any(bar["series"] == name for bar in bars)]
     caption = f"Groups by type, {AS_EACH_DAY_ENDED}"
-    timeouts = [
-        row | {"timeout": None if (ms := row["longest_timeout_ms"]) is None else _timeout(ms)}
-        for row in answers["exactly_once"]
-    ]
+    timeouts = [row | {"timeout": timeout_text(row["longest_timeout_ms"])} for row in answers["exactly_once"]]
     figures: list[Table | Plot] = [
         last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day", "group"),
-        *chain.from_iterable(each.figures({**answers, "exactly_once": timeouts}) for each in _MIGRATION_TABLES),
+        *figures_of(_MIGRATION_TABLES, {**answers, "exactly_once": timeouts}),
     ]
     return Section("migration", heading, sentences, figures)
 
@@ -392,6 +386,10 @@ class BarsOf:
         return [last_days_plot(answers, self.name, self.caption, bars, series, self.query, self.noun)] if bars else []
 
 
+def figures_of(parts: Iterable[TableOf | BarsOf], answers: Answers) -> list[Table | Plot]:
+    return [figure for each in parts for figure in each.figures(answers)]
+
+
 @dataclass(frozen=True)
 class Part:
     """`asked`: the query whose answer the sentences are about; without rows there is only the sentence `nothing`."""
@@ -409,7 +407,7 @@ class Part:
             return Section(self.name, self.heading, [self.nothing])
         facts = facts_of(answers, [self.asked, *(figure.query for figure in self.figures)])
         said = filter(None, (filled(text, facts) for text in self.sentences))
-        return Section(self.name, self.heading, [*said], [each for f in self.figures for each in f.figures(answers)])
+        return Section(self.name, self.heading, [*said], figures_of(self.figures, answers))
 
 
 def facts_of(answers: Answers, queries: Sequence[str]) -> dict[str, Any]:
@@ -463,47 +461,43 @@ def offsets_topic_section(answers: Answers) -> Section:
         f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
         "compacted away, tombstones and markers after their time."
     )
-    figures: list[Table | Plot] = [
-        *_commits_by_day(answers),
-        _partitions_table(rows),
-        *_busiest_groups(answers),
-    ]
-    return Section("offsets-topic", heading, [sentence], figures)
-
-
-def _commits_by_day(answers: Answers) -> Iterator[Plot]:
     commits = [
-        {"day": row["day"], "series": name, "value": row[column]}
+        {"day": row["day"], "kind": kind, "commits": row[column]}
         for row in answers["commits_by_day"]
-        for name, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
+        for kind, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
     ]
-    if commits:
-        caption = f"Offset commits by day, in the {DAYS} days before the audit"
-        series = [("plain", BLUE), ("in transactions", AMBER)]
-        yield last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit")
-
-
-def _partitions_table(rows: Sequence[Row]) -> Table:
-    columns = (
-        "offsets_partition Partition :count; commits_per_hour Commits an hour :rate; records Records :count; "
-        "live_records Still current :count; records_per_live Records per current record :rate; "
-        "tombstones- Tombstones :count; bytes- Size :bytes; open_transactions- Open transactions :count"
-    )
     shown = [
         {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
         for row in rows
     ]
-    return table("offsets_partitions", "Rate and bloat by partition", columns, shown)
+    figures = figures_of(_TOPIC_FIGURES, {**answers, "commits_by_day": commits, "offsets_partitions": shown})
+    return Section("offsets-topic", heading, [sentence], figures)
 
 
-def _busiest_groups(answers: Answers) -> Iterator[Table]:
-    columns = (
+_TOPIC_FIGURES = (
+    BarsOf(
+        "commits_by_day",
+        "commits_by_day",
+        f"Offset commits by day, in the {DAYS} days before the audit",
+        "kind",
+        {"plain": BLUE, "in transactions": AMBER},
+        "commits",
+        "commit",
+    ),
+    TableOf(
+        "offsets_partitions",
+        "Rate and bloat by partition",
+        "offsets_partition Partition :count; commits_per_hour Commits an hour :rate; records Records :count; "
+        "live_records Still current :count; records_per_live Records per current record :rate; "
+        "tombstones- Tombstones :count; bytes- Size :bytes; open_transactions- Open transactions :count",
+    ),
+    TableOf(
+        "busiest_groups",
+        "The groups that wrote most, in the last 24 hours of log time (50 at most)",
         "group_id Group; commits Commits :count; tombstones- Tombstones :count; other_records- Other records :count; "
-        "bytes Size :bytes"
-    )
-    if answers["busiest_groups"]:
-        caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
-        yield table("busiest_groups", caption, columns, answers["busiest_groups"])
+        "bytes Size :bytes",
+    ),
+)
 
 
 quarantine_section = Part(
@@ -630,7 +624,7 @@ def clean_up_section(answers: Answers) -> Section:
             "members Members :count",
         ),
     )
-    figures = [figure for each in tables for figure in each.figures(answers)]
+    figures = figures_of(tables, answers)
     nothing = ["Every group was used in the last 30 days, and consumes every topic that it has offsets of."]
     return Section("clean-up", "Unused groups and offsets", [] if figures else nothing, figures)
 
@@ -653,8 +647,8 @@ def rebalances_section(answers: Answers) -> Section:
     ]
     name = "rebalances_by_day"
     plot = last_days_plot(answers, name, "Rebalances by day and cause", bars, series, name, "rebalance")
-    waiting, *others = (each.figures(answers) for each in _REBALANCE_TABLES)
-    return Section("rebalances", "Rebalances", sentences, [*waiting, plot, *chain.from_iterable(others)])
+    waiting, others = (figures_of(tables, answers) for tables in (_REBALANCE_TABLES[:1], _REBALANCE_TABLES[1:]))
+    return Section("rebalances", "Rebalances", sentences, [*waiting, plot, *others])
 
 
 _REBALANCE_TABLES = (
@@ -836,50 +830,45 @@ def transactional_ids_section(answers: Answers) -> Section:
         f"The transaction coordinator has {ids}; {len(named):,} {has} an open transaction. It aborted "
         f"{counted(len(aborted), 'transaction')} by itself in the {DAYS} days before the audit."
     ]
-    figures = []
-    if named:
-        columns = (
-            "transactional_id Transactional id; producer_id- Producer id; state State; "
-            "start_timestamp- Began (UTC) :time; age Age; timeout Timeout; "
-            "topic_partitions Partitions written to :count; groups- Groups :count; offsets- Offsets :count"
-        )
-        shown = [
-            {
-                **row,
-                **_as_texts(row),
-                "age": _age(as_of, row["start_timestamp"]),
-                "timeout": _timeout(row["timeout_ms"]),
-            }
-            for row in named
-        ]
-        figures.append(table("named_transactions", "Open transactions, the longest open first", columns, shown))
-    if aborted:
-        columns = (
-            "log_timestamp When (UTC) :time; transactional_id Transactional id; why Why; producer_id- Producer id; "
-            "start_timestamp- Began (UTC) :time; timeout- Timeout"
-        )
-        shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
-        caption = "Transactions that the coordinator aborted, the newest first"
-        figures.append(table("aborted_by_coordinator", caption, columns, shown))
-    if states:
-        columns = "state State; transactional_ids Ids :count; newest_change Newest change (UTC) :time"
-        caption = "Transactional ids by state"
-        figures.append(table("transactional_states", caption, columns, states, is_small=True))
-    return Section("transactional-ids", heading, sentences, figures)
+    shown = {
+        **answers,
+        "named_transactions": [row | _as_texts(row) | {"age": _age(as_of, row["start_timestamp"])} for row in named],
+        "aborted_by_coordinator": [row | _as_texts(row) | {"why": ABORTS[row["event"]]} for row in aborted],
+    }
+    return Section("transactional-ids", heading, sentences, figures_of(_TRANSACTION_TABLES, shown))
+
+
+_TRANSACTION_TABLES = (
+    TableOf(
+        "named_transactions",
+        "Open transactions, the longest open first",
+        "transactional_id Transactional id; producer_id- Producer id; state State; start_timestamp- Began (UTC) :time; "
+        "age Age; timeout Timeout; topic_partitions Partitions written to :count; groups- Groups :count; "
+        "offsets- Offsets :count",
+    ),
+    TableOf(
+        "aborted_by_coordinator",
+        "Transactions that the coordinator aborted, the newest first",
+        "log_timestamp When (UTC) :time; transactional_id Transactional id; why Why; producer_id- Producer id; "
+        "start_timestamp- Began (UTC) :time; timeout- Timeout",
+    ),
+    TableOf(
+        "transactional_states",
+        "Transactional ids by state",
+        "state State; transactional_ids Ids :count; newest_change Newest change (UTC) :time",
+        is_small=True,
+    ),
+)
 
 
 def _as_texts(row: Row) -> Row:
     """The row with its producer id as text, because the number is a name, without thousands separators."""
     producer_id = None if row["producer_id"] is None else str(row["producer_id"])
-    return {"producer_id": producer_id, "timeout": _timeout(row["timeout_ms"])}
+    return {"producer_id": producer_id, "timeout": timeout_text(row["timeout_ms"])}
 
 
 def _age(as_of: datetime, since: datetime | None) -> str | None:
     return None if since is None else format_duration((as_of - since) // timedelta(milliseconds=1))
-
-
-def _timeout(timeout_ms: int) -> str:
-    return "none (two-phase)" if timeout_ms == TWO_PHASE_TIMEOUT_MS else format_duration(timeout_ms)
 
 
 # The queries in the order of the page, by the heading of the part that shows their answers.

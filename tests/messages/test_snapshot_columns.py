@@ -29,7 +29,7 @@ def by_columns(found: list[tuple[int, dict[str, Any], str]]) -> list[Any]:
     """(header fields, members) of each value; None: a blob in it cannot be read."""
     versions, _, texts = zip(*found, strict=True)
     columns = snapshot_columns(pa.array(texts), pa.array(versions, pa.int16()))
-    headers = zip(*(column.to_pylist() for column in columns[1:5]), strict=True)
+    headers = (tuple(value.values()) for value in columns.values.to_pylist())
     members = columns.members.to_pylist()
     places = zip(columns.first_member.tolist(), columns.member_count.tolist(), strict=True)
     rows = [(header, members[start : start + n]) for header, (start, n) in zip(headers, places, strict=True)]

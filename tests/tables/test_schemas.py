@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from kgroups_spark.coordinator.events import EVENTS
+from kgroups_spark import words
+from kgroups_spark.coordinator import share_shard, transaction_shard
 from kgroups_spark.messages.coordinator_records import REASONS
 from kgroups_spark.offsets import expiry
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -21,7 +22,7 @@ WORDS = {
     ("offset_expiry", "reason"): expiry.REASONS,
     ("offset_expiry", "base"): expiry.BASES,
     ("group_expiry", "reason"): expiry.GROUP_REASONS,
-    ("group_events", "event"): EVENTS,
+    ("group_events", "event"): words.EVENTS.keys() - {*share_shard.EVENTS, *transaction_shard.EVENTS},
     ("quarantine", "reason"): (*REASONS, "corrupt_batch", "load_would_fail"),
 }
 

@@ -1,6 +1,5 @@
-SELECT last_audit.audit_id, last_audit.finished_at, last_audit.as_of, last_audit.retention_ms,
-  last_audit.retention_source, last_audit.release_version, last_audit.newest_log_timestamp, last_audit.cluster_id,
-  last_audit.notes,
+SELECT audit_id, finished_at, as_of, retention_ms, retention_source, release_version, newest_log_timestamp, cluster_id,
+  notes,
   (SELECT audit_id FROM findings_audit) AS looked_by,
   (SELECT count(DISTINCT group_id) FROM groups) AS group_count,
   (SELECT count(*) FROM committed_offsets) AS offset_count,

@@ -15,7 +15,5 @@ LEFT JOIN (
 LEFT JOIN pending_offsets AS pending
   ON pending.offsets_partition = open.offsets_partition AND pending.producer_id = open.producer_id
 LEFT JOIN log_totals AS read ON read.offsets_partition = open.offsets_partition
-GROUP BY
-  open.producer_id, open.transactional_id, open.offsets_partition, open.open_since, hanging.producer_id,
-  read.end_offset, open.transaction_start_offset
+GROUP BY ALL
 ORDER BY open.open_since NULLS LAST, open.producer_id, open.offsets_partition

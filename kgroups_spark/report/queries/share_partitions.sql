@@ -13,10 +13,8 @@ SELECT stored.group_id,
   stored.log_timestamp, max(windows.window_records) AS window_records,
   max(CASE WHEN windows.is_full THEN 1 END) AS full_windows
 FROM share_lag AS stored
-LEFT JOIN share_windows AS windows
-  ON windows.group_id = stored.group_id AND windows.topic_id = stored.topic_id AND windows.partition = stored.partition
-LEFT JOIN share_batches AS batches
-  ON batches.group_id = stored.group_id AND batches.topic_id = stored.topic_id AND batches.partition = stored.partition
+LEFT JOIN share_windows AS windows USING (group_id, topic_id, partition)
+LEFT JOIN share_batches AS batches USING (group_id, topic_id, partition)
 GROUP BY
   stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.init_state, stored.start_offset, stored.lag,
   stored.delivery_complete_count, stored.log_timestamp

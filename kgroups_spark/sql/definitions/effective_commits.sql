@@ -89,9 +89,7 @@ dropped AS (
       lambda correction: correction.log_offset
     )) AS dropped_log_offset
   FROM settled
-  LEFT JOIN corrected_producers
-    ON corrected_producers.offsets_partition = settled.offsets_partition
-    AND corrected_producers.producer_id = settled.producer_id
+  LEFT JOIN corrected_producers USING (offsets_partition, producer_id)
 ),
 effective AS (
   SELECT
@@ -127,5 +125,4 @@ SELECT effective.*,
     ))
   ) AS corrected_log_offset
 FROM effective
-LEFT JOIN corrected_groups
-  ON corrected_groups.offsets_partition = effective.offsets_partition AND corrected_groups.group_id = effective.group_id
+LEFT JOIN corrected_groups USING (offsets_partition, group_id)

@@ -29,13 +29,10 @@ judged AS (
     epoch_ms(committed.commit_timestamp) AS commit_ms,
     coalesce(epoch_ms(expiry.as_of + kgroups_retention) - epoch_ms(expiry.as_of), expiry.retention_ms) AS new_retention_ms
   FROM main.offset_expiry AS expiry
-  JOIN main.committed_offsets AS committed
-    ON committed.offsets_partition = expiry.offsets_partition AND committed.group_id = expiry.group_id
-    AND committed.topic = expiry.topic AND committed.partition = expiry.partition
+  JOIN main.committed_offsets AS committed USING (offsets_partition, group_id, topic, partition)
   CROSS JOIN main.last_audit
   CROSS JOIN kgroups_arguments
-  LEFT JOIN main.groups
-    ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id
+  LEFT JOIN main.groups USING (offsets_partition, group_id)
 ),
 -- A client's own expiry time does not depend on the retention, nor do the reasons that keep an offset without a time.
 due AS (

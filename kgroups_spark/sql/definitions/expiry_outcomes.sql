@@ -33,10 +33,8 @@ read_then AS (
 decided AS (
   SELECT previous.*, read_then.read_to, now.log_offset AS log_offset_now
   FROM previous_offset_expiry AS previous
-  JOIN read_then ON read_then.offsets_partition = previous.offsets_partition
-  LEFT JOIN committed_offsets AS now
-    ON now.offsets_partition = previous.offsets_partition AND now.group_id = previous.group_id
-    AND now.topic = previous.topic AND now.partition = previous.partition
+  JOIN read_then USING (offsets_partition)
+  LEFT JOIN committed_offsets AS now USING (offsets_partition, group_id, topic, partition)
 ),
 -- COMMIT markers since; their transactions may have begun before.
 committed AS (
@@ -73,7 +71,7 @@ events AS (
   JOIN (
     SELECT committed.*
     FROM committed
-    JOIN read_then ON read_then.offsets_partition = committed.offsets_partition
+    JOIN read_then USING (offsets_partition)
     WHERE committed.transaction_start_offset < read_then.read_to
   ) AS committed
     ON committed.offsets_partition = commits.offsets_partition AND committed.producer_id = commits.producer_id

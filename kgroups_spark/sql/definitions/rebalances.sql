@@ -28,9 +28,7 @@ WITH reduced AS (
 ),
 -- Records that set a generation or an epoch: GroupMetadata, and the metadata of consumer, share and streams groups.
 epoch_records AS (
-  SELECT offsets_partition, group_id, log_offset
-  FROM group_records
-  WHERE record_type IN (2, 3, 11, 17)
+  SELECT offsets_partition, group_id, log_offset FROM group_records WHERE record_type IN (2, 3, 11, 17)
 ),
 versions AS (
   SELECT offsets_partition, group_id, log_offset, log_timestamp, is_removed, group_type,
@@ -61,9 +59,7 @@ epochs AS (
     bool_or(lives.is_conversion) OVER (PARTITION BY lives.offsets_partition, lives.group_id, lives.life) AS was_converted,
     epoch_records.log_offset IS NOT NULL AND NOT lives.is_removed AS is_epoch
   FROM lives
-  LEFT JOIN epoch_records
-    ON epoch_records.offsets_partition = lives.offsets_partition AND epoch_records.group_id = lives.group_id
-    AND epoch_records.log_offset = lives.log_offset
+  LEFT JOIN epoch_records USING (offsets_partition, group_id, log_offset)
 ),
 steps AS (
   SELECT *, lag(number) OVER its AS number_before, lag(life) OVER its AS life_before,

@@ -8,9 +8,6 @@
 WITH kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
 ),
-kgroups_records AS (
-  SELECT * FROM share_records_as_of(ts)
-),
 records AS (
   SELECT *,
     from_json(
@@ -20,7 +17,7 @@ records AS (
           {"firstOffset": "BIGINT", "lastOffset": "BIGINT", "deliveryState": "INTEGER", "deliveryCount": "INTEGER"}
         ]}'
     ) AS v
-  FROM kgroups_records
+  FROM share_records_as_of(ts)
 ),
 started AS (
   SELECT *, max(audit_id) OVER its AS newest_audit_id, count(*) OVER its AS records,

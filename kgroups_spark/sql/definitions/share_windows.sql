@@ -30,10 +30,8 @@ windows AS (
         THEN TRY_CAST(greatest(CAST(stored.last_offset AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT)
     END AS window_records
   FROM share_partitions AS partitions
-  LEFT JOIN stored
-    ON stored.group_id = partitions.group_id AND stored.topic_id = partitions.topic_id
-    AND stored.partition = partitions.partition
-  LEFT JOIN locks ON locks.group_id = partitions.group_id
+  LEFT JOIN stored USING (group_id, topic_id, partition)
+  LEFT JOIN locks USING (group_id)
 )
 SELECT *, window_records >= record_locks AND available = 0 AS is_full
 FROM windows
