@@ -214,5 +214,5 @@ def test_the_other_jobs_work_on_that_lake(nights, cluster, store, job):
     hadoop = {f"spark.hadoop.{name}": value for name, value in store.hadoop.items()}
     before = contents(store.folder / "lakes" / "nightly")
     done = cluster.submit(ROOT / "jobs" / job, "--lake", "s3a://lakes/nightly", *OTHER_JOBS[job], settings=hadoop)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert contents(store.folder / "lakes" / "nightly") == before
