@@ -249,8 +249,8 @@ def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[
     topic and partition. Raises ClusterUnreachable.
     """
     wanted: dict[str, set[int]] = {}
-    for topic, partition in committed:
-        wanted.setdefault(topic, set()).add(partition)
+    for name, number in committed:
+        wanted.setdefault(name, set()).add(number)
     left_ms = PATIENCE_MS  # to wait, for all requests together
 
     def asked(partitions: Sequence[Partition], at: int) -> dict[Partition, OffsetAnswer]:
@@ -264,7 +264,7 @@ def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[
     names = iter(sorted(wanted))
     while lot := list(islice(names, TOPICS_AT_ONCE)):
         topics = cluster.topics([name for name in lot if LEGAL.fullmatch(name)])
-        there = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+        there = [(name, number) for name, each in topics.items() for number in each.partitions]
         starts = asked(there, EARLIEST)
         ends = asked([each for each in there if starts[each].offset is not None], LATEST)
         for name in lot:

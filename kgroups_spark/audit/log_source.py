@@ -241,7 +241,7 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
     """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: the clock (epoch ms) before the
     cluster was asked for log ends."""
     release_version = options.release_version or (facts and facts.release_version) or NEWEST
-    known_ms = facts and facts.offsets_retention_ms
+    known_ms = facts.offsets_retention_ms if facts else None
     retention_ms, source = retention(options.retention_ms, known_ms, "broker", release_version)
     of_topic = facts.delete_retention_ms if facts else None
     return AuditSettings(
