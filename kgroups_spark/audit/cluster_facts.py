@@ -249,12 +249,28 @@ def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[
     topic and partition. Raises ClusterUnreachable.
     """
     wanted: dict[str, set[int]] = {}
-    for topic, partition in committed:
-        wanted.setdefault(topic, set()).add(partition)
-    patience = _Patience()
+    for name, number in committed:
+        wanted.setdefault(name, set()).add(number)
+    left_ms = PATIENCE_MS  # to wait, for all requests together
+
+    def asked(partitions: Sequence[Partition], at: int) -> dict[Partition, OffsetAnswer]:
+        nonlocal left_ms
+        began = time.monotonic()
+        answers = cluster.list_offsets(partitions, at, timeout_ms=left_ms) if partitions else {}
+        if any(_status(answer.error) == "unavailable" for answer in answers.values()):
+            left_ms = max(0, left_ms - int(1000 * (time.monotonic() - began)))
+        return answers
+
     names = iter(sorted(wanted))
     while lot := list(islice(names, TOPICS_AT_ONCE)):
-        yield from _of_topics(cluster, {name: wanted[name] for name in lot}, patience)
+        topics = cluster.topics([name for name in lot if LEGAL.fullmatch(name)])
+        there = [(name, number) for name, each in topics.items() for number in each.partitions]
+        starts = asked(there, EARLIEST)
+        ends = asked([each for each in there if starts[each].offset is not None], LATEST)
+        for name in lot:
+            topic = topics.get(name)
+            for number in sorted(wanted[name] | set(topic.partitions if topic else ())):
+                yield _row(name, number, topic, starts.get((name, number)), ends.get((name, number)))
 
 
 def topic_offsets_table(rows: Iterable[TopicOffset], audit_id: int, seen_at: datetime) -> pa.Table:
@@ -282,32 +298,6 @@ def topic_offsets_notes(rows: pa.Table) -> list[str]:
             f"committed offsets, {first['topic']}-{first['partition']} among them: no leader answered"
         )
     return notes
-
-
-class _Patience:
-    """The milliseconds left to wait, for all requests together."""
-
-    def __init__(self) -> None:
-        self.left_ms = PATIENCE_MS
-
-    def asked(self, cluster: Cluster, partitions: Sequence[Partition], at: int) -> dict[Partition, OffsetAnswer]:
-        began = time.monotonic()
-        answers = cluster.list_offsets(partitions, at, timeout_ms=self.left_ms) if partitions else {}
-        if any(_status(answer.error) == "unavailable" for answer in answers.values()):
-            self.left_ms = max(0, self.left_ms - int(1000 * (time.monotonic() - began)))
-        return answers
-
-
-def _of_topics(cluster: Cluster, wanted: dict[str, set[int]], patience: _Patience) -> Iterator[TopicOffset]:
-    topics = cluster.topics([name for name in wanted if LEGAL.fullmatch(name)])
-    there = [(name, number) for name, topic in topics.items() for number in topic.partitions]
-    starts = patience.asked(cluster, there, EARLIEST)
-    ends = patience.asked(cluster, [each for each in there if starts[each].offset is not None], LATEST)
-    for name, committed in wanted.items():
-        topic = topics.get(name)
-        for number in sorted(committed | set(topic.partitions if topic else ())):
-            start, end = starts.get((name, number)), ends.get((name, number))
-            yield _row(name, number, topic, start, end)
 
 
 def _row(

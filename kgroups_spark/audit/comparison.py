@@ -56,9 +56,6 @@ from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, format_time
 
-# An offsets partition's history by several releases -> the differences of two states, and their expiry decisions.
-
-
 # The cleaner's keys: the newest record of a key stays.
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
 Key: TypeAlias = tuple[Any, ...]
@@ -339,7 +336,7 @@ def compare(
     progress(f"replaying {counted(len(records), 'offsets partition')} by {a.release_version} and {b.release_version}")
     if not records:
         return found
-    history = StoredHistory(stored.tables_as_of(then), replaced=then.replaced)
+    history = StoredHistory(stored.tables(then), replaced=then.replaced)
     sides = [(side.rules, side.clean_up(as_of_ms, then.audit_id)) for side in (a, b)]
     task = CompareTask(history, sides, frozenset(groups))
     for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task):

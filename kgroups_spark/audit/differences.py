@@ -358,9 +358,6 @@ def sentences(a: CleanUp, b: CleanUp) -> dict[str, str]:
     return {**RULES, **EXPIRY_RULES, RETENTION: retention}
 
 
-# Differences between two releases -> why, and which of them only follow from another difference of the same group.
-
-
 # In this order causes come first.
 KINDS = (LOAD, GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
 OTHER_GROUP = "the group is another one there (see its own row)"

@@ -41,7 +41,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -284,9 +284,6 @@ WHERE NOT is_record AND follows_a_record
 """
 
 
-# The steps of reducing a lake.
-
-
 def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int | None) -> list[int]:
     """The audits whose findings go, sorted: `as_of` is before the moment, and a later one looked for findings.
 
@@ -300,8 +297,6 @@ def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int 
     old = (row for row in rows if row["as_of"] is not None and to_epoch_ms(row["as_of"]) < moment_ms)
     return sorted(row["audit_id"] for row in old if row["audit_id"] < before)
 
-
-# SQL of DuckDB over files of tables, of which each is named STORED + its name.
 
 Files = Mapping[str, Sequence[TableFile]]
 
@@ -400,17 +395,6 @@ def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons) -> None:
     writer.append_table(CHECKPOINTS, pa.Table.from_pylist(rows, schema=arrow_schema(CHECKPOINTS)))
 
 
-class Outcome(NamedTuple):
-    """The number of a table's rows before and after."""
-
-    seen: int
-    staying: int
-
-    @property
-    def gone(self) -> int:
-        return self.seen - self.staying
-
-
 @dataclass(frozen=True)
 class KeptHistory:
     """A lake's history, reduced below `of`, and traffic, findings and the like before the moment."""
@@ -422,11 +406,11 @@ class KeptHistory:
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
         """Reduces every table; returns the number of removed rows by table."""
         say("reducing old history")
-        removed = {name: outcome for name, outcome in self._outcomes().items() if outcome.gone}
-        for name, outcome in removed.items():
+        outcomes = self._outcomes()
+        for name, (_, staying) in outcomes.items():
             say(f"reducing {name}")
-            rewrite(writer, name, self._reduction.rows_left(name), self._files, outcome.staying)
-        return _counted(removed)
+            rewrite(writer, name, self._reduction.rows_left(name), self._files, staying)
+        return _counted(outcomes)
 
     def foreseen(self) -> dict[str, int]:
         """The number of rows that would be removed, by table."""
@@ -463,21 +447,24 @@ class KeptHistory:
     def _reduction(self) -> Reduction:
         return Reduction(self.of, self.lake.replaced, self.moment_ms, self.old)
 
-    def _outcomes(self) -> dict[str, Outcome]:
+    def _outcomes(self) -> dict[str, tuple[int, int]]:
+        """The numbers of a table's rows that go, and that stay; without tables that stay as they are."""
         names = [name for name in self._files if self._files[name]]
         with reported_in_one_line("old history could not be read"):
             counts = answer(self.lake, self._reduction.counts(names), self._files) if names else []
-        found = {name: Outcome(seen, staying) for name, seen, staying in counts}
-        for name, (seen, _) in found.items():
+        found = dict[str, tuple[int, int]]()
+        for name, seen, staying in sorted(counts, key=lambda count: names.index(count[0])):
             if seen != total_rows(self._files[name]):
                 raise KgroupsError(
                     f"table {name}: {seen} of {total_rows(self._files[name])} rows were found; nothing was changed"
                 )
-        return {name: found[name] for name in names}
+            if seen > staying:
+                found[name] = seen - staying, staying
+        return found
 
 
-def _counted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
-    return {name: each.gone for name, each in outcomes.items() if each.gone and TABLES[name].kind in COUNTED}
+def _counted(outcomes: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    return {name: gone for name, (gone, _) in outcomes.items() if TABLES[name].kind in COUNTED}
 
 
 def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) -> KeptHistory:

@@ -217,12 +217,6 @@ def _varint(number: int) -> bytes:
     return bytes([*out, left])
 
 
-# The settings and the log.
-
-
-# The settings of an audit's decisions: from the options, else from the cluster, else the defaults.
-
-
 RetentionSource = Literal["option", "broker", "default"]
 
 
@@ -247,7 +241,8 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
     """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: the clock (epoch ms) before the
     cluster was asked for log ends."""
     release_version = options.release_version or (facts and facts.release_version) or NEWEST
-    retention_ms, source = _retention(options, facts, release_version)
+    known_ms = facts.offsets_retention_ms if facts else None
+    retention_ms, source = retention(options.retention_ms, known_ms, "broker", release_version)
     of_topic = facts.delete_retention_ms if facts else None
     return AuditSettings(
         release_version,
@@ -260,12 +255,13 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
     )
 
 
-def _retention(options: AuditOptions, facts: ClusterFacts | None, release_version: str) -> tuple[int, RetentionSource]:
-    if options.retention_ms is not None:
-        return options.retention_ms, "option"
-    if facts is not None and facts.offsets_retention_ms is not None:
-        return facts.offsets_retention_ms, "broker"
-    return expiry_rules(release_version).default_retention_ms, "default"
+def retention(
+    given_ms: int | None, known_ms: int | None, source: RetentionSource, release_version: str
+) -> tuple[int, RetentionSource]:
+    """The retention (ms) of the option, else the known one, which is from `source`, else the release's default."""
+    if given_ms is not None:
+        return given_ms, "option"
+    return (expiry_rules(release_version).default_retention_ms, "default") if known_ms is None else (known_ms, source)
 
 
 @dataclass(frozen=True)

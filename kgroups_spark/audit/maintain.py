@@ -30,7 +30,7 @@ from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
 from kgroups_spark.audit.plan import not_read_now
 from kgroups_spark.audit.work import left_undone
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions, remove_old_versions
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
 from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
@@ -176,7 +176,7 @@ def _maintained(
     for name in TABLES:
         options.progress(f"deleting files of {name} that no version needs")
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
-        summary.versions_removed += remove_old_versions(left, name)
+        summary.versions_removed += old_versions(left, name, remove=True)
     remove_work(writer.fence)
     facts = _carried_over(before, tuple(summary.reported()))
     summary.audit = claim.finish(**facts, newest_audits=writer.newest_audits, removed_up_to=removed_up_to)

@@ -64,9 +64,6 @@ class AuditOptions:
     progress: Callable[[str], None] = silent
 
 
-# The options of maintenance.
-
-
 # Delta's own limit. Younger files may still be needed: by a running query, by time travel, or as the last finished
 # audit's tables while another audit rewrites the current tables.
 LEAST_VACUUM_MS = 7 * DAY_MS

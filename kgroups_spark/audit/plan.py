@@ -394,9 +394,6 @@ def _reread(log: PartitionLog, log_start: int, start: int) -> LogRange | None:
     return LogRange(log.partition, -1, log_start, pieces, is_reread=True, end_offset=start)
 
 
-# How far an audit read a partition: its entry of the ledger.
-
-
 def read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
     """The entry after this audit. `ranges`: all of the partition's that were read, in log order; those read again count
     in `records` and `bytes` alone."""
@@ -565,9 +562,6 @@ def missing_files_note(plan: AuditPlan) -> Iterator[str]:
             f"{counted(short.total(), 'offset')} of {where} {are} not in the segment files, and below the high "
             f"watermark in {HIGH_WATERMARKS}: the files were copied before it, or some are missing"
         )
-
-
-# Corrupt batches that an audit finds again: those after the last sound batch that was read.
 
 
 KnownCorrupt = dict[int, set[tuple[str, int]]]

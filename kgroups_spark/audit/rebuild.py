@@ -48,9 +48,6 @@ from kgroups_spark.tables.rows import as_table, constant, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.words import counted, to_epoch_ms
 
-# The two passes of a rebuild over a shard's history, as tasks run them.
-
-
 # The tables of history that follow from the records. Those of quarantine's rows that have records stay.
 REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "quarantine")
 

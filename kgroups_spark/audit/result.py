@@ -272,7 +272,13 @@ def _shortfall(
     hidden: Mapping[int, Uncommitted],
     hidden_of: Mapping[str, Mapping[int, Uncommitted]],
 ) -> Shortfall:
-    not_read = (f"{topic}-{n}" for topic, found in hidden_of.items() for n, each in found.items() if each.is_stale)
+    hidden_states = (f"{topic}-{n}" for topic, found in hidden_of.items() for n, each in found.items() if each.is_stale)
+    not_whole = (
+        f"{read.topic}-{each.offsets_partition}"
+        for read in result.states.reads
+        for each in read.progress
+        if each.given_up or each.unconfirmed or is_unsettled(each)
+    )
     not_given = () if work.is_live else (f"{topic}-{n}" for topic, numbers in _missing_states(work) for n in numbers)
     return Shortfall(
         missing=tuple(missing),
@@ -280,7 +286,7 @@ def _shortfall(
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
         hidden=tuple((number, each) for number, each in sorted(hidden.items()) if each.is_stale),
-        others=tuple(sorted({*_not_planned(work), *not_given, *_of_other_logs(result.states.reads), *not_read})),
+        others=tuple(sorted({*_not_planned(work), *not_given, *not_whole, *hidden_states})),
     )
 
 
@@ -300,14 +306,6 @@ def _missing_states(work: AuditWork) -> Iterator[tuple[str, list[int]]]:
         missing = {p.offsets_partition for p in before or ()} - {p.offsets_partition for p in plan.partitions}
         if absent := sorted(number for number in missing if f"{topic}-{number}" not in not_planned):
             yield topic, absent
-
-
-def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
-    """The partitions of the other logs that were not read to their ends."""
-    for read in reads:
-        for each in read.progress:
-            if each.given_up or each.unconfirmed or is_unsettled(each):
-                yield f"{read.topic}-{each.offsets_partition}"
 
 
 def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) -> list[PartitionProgress]:
@@ -333,8 +331,10 @@ def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) ->
             gone += each.offsets_missing + lost
     if not gone:
         return []
+    # Never 0 for a part above zero, nor 100 for less than all.
+    percent = "100" if gone == span else f"{min(99.9, max(0.1, 100 * gone / span)):.1f}"
     return [
-        f"{_percent(gone, span)} of the night's offsets ({gone:,} of {span:,}) were compacted away before this audit; "
+        f"{percent} % of the night's offsets ({gone:,} of {span:,}) were compacted away before this audit; "
         "min.compaction.lag.ms above the audit interval on __consumer_offsets keeps them"
     ]
 
@@ -346,18 +346,10 @@ def unsettled(progress: Sequence[RangeProgress]) -> tuple[int, ...]:
 
 def unsettled_note(numbers: Sequence[int]) -> list[str]:
     """Notes on these partitions, which may lack records."""
-    if not numbers:
-        return []
     return [
         f"{named_partitions(numbers)}: cleaned faster than the audit could read, {MOST_ROUNDS} times in a row: "
         "keys that change frequently may be stale or missing; the next audit reads on"
-    ]
-
-
-def _percent(part: int, whole: int) -> str:
-    """`12.5 %`; never 0 for a part above zero, nor 100 for less than all."""
-    rounded = f"{min(99.9, max(0.1, 100 * part / whole)):.1f}"
-    return f"{'100' if part == whole else rounded} %"
+    ] * bool(numbers)
 
 
 def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
@@ -417,10 +409,7 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     failed."""
     work.progress("looking for findings")
     columns = facts.columns
-    found, failure = attempt(
-        "looking for findings",
-        lambda: look(evidence_of(work, facts, result.progress)),
-    )
+    found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result.progress)))
     if found is None:
         columns["notes"] += (failure,)
         return
@@ -534,11 +523,6 @@ class LakeTables:
         return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS
 
 
-# The summary of a finished audit: new records, the current state, changes, notes for people.
-
-# Changes since the previous audit: groups created and removed, states, sizes of the current tables.
-
-
 # The number of names on a line of the screen; the tables have all.
 NAMES_REPORTED = 3
 
@@ -580,69 +564,39 @@ def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTabl
     )
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The difference between two CurrentTables: sorted group ids, and changes of state with their number of groups."""
-
-    since_audit: int
-    created: list[str]
-    removed: list[str]
-    moved: Counter[tuple[str, str]]
-    members: int
-    offsets: int
-    expiring: int
-
-    @classmethod
-    def between(cls, since_audit: int, then: CurrentTables, now: CurrentTables) -> Changes:
-        both = then.states.keys() & now.states.keys()
-        return cls(
-            since_audit,
-            sorted(now.names - then.names),
-            sorted(then.names - now.names),
-            Counter((then.states[key], now.states[key]) for key in both if then.states[key] != now.states[key]),
-            now.rows.get("group_members", 0) - then.rows.get("group_members", 0),
-            now.rows.get("committed_offsets", 0) - then.rows.get("committed_offsets", 0),
-            now.expiring - then.expiring,
-        )
-
-    def lines(self) -> Iterator[str]:
-        """Lines for people; if nothing differs, one line with that statement."""
-        parts = [*self._groups(), *self._sizes()]
-        since = f"since audit {self.since_audit}"
-        yield f"{since}: {'; '.join(parts)}" if parts else f"{since}: the same groups, in the same states"
-
-    def _groups(self) -> Iterator[str]:
-        if self.created:
-            yield f"{_groups(len(self.created))} new ({first_of(self.created, NAMES_REPORTED)})"
-        if self.removed:
-            yield f"{_groups(len(self.removed))} gone ({first_of(self.removed, NAMES_REPORTED)})"
-        if self.moved:
-            moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_REPORTED)]
-            others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_REPORTED))
-            moves += [counted(others, "other")] if others else []
-            yield f"states changed: {', '.join(moves)}"
-
-    def _sizes(self) -> Iterator[str]:
-        for difference, noun in ((self.members, "member"), (self.offsets, "committed offset")):
-            if difference:
-                yield f"{'+' if difference > 0 else '-'}{counted(abs(difference), noun)}"
-        if self.expiring:
-            yield f"{self.expiring:+,} expiring"
+def changes(since_audit: int, then: CurrentTables, now: CurrentTables) -> str:
+    """A line for people; if nothing differs, it says so."""
+    return f"since audit {since_audit}: {'; '.join(_changes(then, now)) or 'the same groups, in the same states'}"
 
 
-def _groups(count: int) -> str:
-    return "1 group is" if count == 1 else f"{count:,} groups are"
+def _changes(then: CurrentTables, now: CurrentTables) -> Iterator[str]:
+    for what, names in (("new", sorted(now.names - then.names)), ("gone", sorted(then.names - now.names))):
+        if names:
+            groups = "1 group is" if len(names) == 1 else f"{len(names):,} groups are"
+            yield f"{groups} {what} ({first_of(names, NAMES_REPORTED)})"
+    both = then.states.keys() & now.states.keys()
+    moved = Counter((then.states[key], now.states[key]) for key in both if then.states[key] != now.states[key])
+    if moved:
+        most = moved.most_common(NAMES_REPORTED)
+        others = moved.total() - sum(count for _, count in most)
+        moves = [f"{count:,} {before} to {after}" for (before, after), count in most]
+        yield f"states changed: {', '.join([*moves, *([counted(others, 'other')] if others else [])])}"
+    for table, noun in (("group_members", "member"), ("committed_offsets", "committed offset")):
+        if more := now.rows.get(table, 0) - then.rows.get(table, 0):
+            yield f"{'+' if more > 0 else '-'}{counted(abs(more), noun)}"
+    if expiring := now.expiring - then.expiring:
+        yield f"{expiring:+,} expiring"
 
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """A finished audit: its row of the ledger, the current tables, their changes since the previous audit (None: no
-    earlier tables, or they were left as they are). `failures`: notes on figures that could not be
+    """A finished audit: its row of the ledger, the current tables, a line on their changes since the previous audit
+    (None: no earlier tables, or they were left as they are). `failures`: notes on figures that could not be
     computed."""
 
     audit: AuditRow
     now: CurrentTables
-    changes: Changes | None
+    changes: str | None
     failures: tuple[str, ...] = ()
     shortfall: Shortfall = field(default_factory=Shortfall)
 
@@ -664,7 +618,7 @@ class AuditSummary:
         yield from self._now()
         yield from self._other_logs()
         if self.changes is not None:
-            yield from (f"  {line}" for line in self.changes.lines())
+            yield f"  {self.changes}"
         yield from self._ledger_row()
         for reason, count in sorted((self.audit.quarantined or {}).items()):
             yield f"  quarantine: {count:,} {reason}"

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
+from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source, retention
 from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
 from kgroups_spark.audit.plan import (
     DEFAULT_DELETE_RETENTION_MS,
@@ -37,11 +37,11 @@ from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import (
     AuditResult,
     AuditSummary,
-    Changes,
     CurrentTables,
     LedgerFacts,
     Rebuilt,
     audit_state_logs,
+    changes,
     current_tables,
     find,
     ledger_facts,
@@ -49,7 +49,6 @@ from kgroups_spark.audit.result import (
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_shares, plan_state_logs
 from kgroups_spark.audit.work import AuditWork, Moment, intention, read_again, replace_current, saved_state
-from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
@@ -219,9 +218,6 @@ def night_result(sink: Sink, replay: Step, progress: list[RangeProgress], moment
 def _require_all(done: str, left: Iterable[int]) -> None:
     if missing := sorted({*left}):
         raise KgroupsError(f"{named_partitions(missing)} was not {done} whole: rows of the step were left out")
-
-
-# The steps in their order.
 
 
 FACTS = "cluster_facts"
@@ -459,12 +455,12 @@ def _decides_otherwise(work: AuditWork) -> bool:
 def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
-    changes, no_changes = None, None
+    changed, no_changes = None, None
     if before is not None and then is not None and now is not None:
         sides = before.audit_id, then, now
-        changes, no_changes = attempt("comparing with the audit before", lambda: Changes.between(*sides))
+        changed, no_changes = attempt("comparing with the audit before", lambda: changes(*sides))
     failures = tuple(note for note in (no_now, no_changes) if note)
-    return AuditSummary(row, now or CurrentTables(), changes, failures)
+    return AuditSummary(row, now or CurrentTables(), changed, failures)
 
 
 # `kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.
@@ -489,7 +485,10 @@ class RebuildOptions:
         assert before.release_version is not None
         clock_ms = to_epoch_ms(datetime.now(UTC))
         release_version = self.release_version or before.release_version
-        retention_ms, source = self._retention(before, release_version)
+        # A default belongs to the release: another release may have another default.
+        known_ms = None if before.retention_source == "default" else before.retention_ms
+        was: RetentionSource = "broker" if before.retention_source == "broker" else "option"
+        retention_ms, source = retention(self.retention_ms, known_ms, was, release_version)
         return AuditSettings(
             release_version,
             retention_ms,
@@ -499,14 +498,6 @@ class RebuildOptions:
             to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
             self.offsets_partitions,
         )
-
-    def _retention(self, before: AuditRow, release_version: str) -> tuple[int, RetentionSource]:
-        if self.retention_ms is not None:
-            return self.retention_ms, "option"
-        # A default belongs to the release: another release may have another default.
-        if before.retention_ms is None or before.retention_source == "default":
-            return expiry_rules(release_version).default_retention_ms, "default"
-        return before.retention_ms, "broker" if before.retention_source == "broker" else "option"
 
 
 @dataclass(frozen=True)
@@ -565,4 +556,4 @@ def _rebuild(
     complete_shares(work.writer, states.shares)
     row, _ = _finished(work, claim, result, notes, rebuilt)
     now = current_tables(lake)
-    return RebuildSummary(row, now, Changes.between(before.audit_id, then, now))
+    return RebuildSummary(row, now, changes(before.audit_id, then, now))

@@ -25,14 +25,7 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.lake.writer import LakeWriter, newest_state, rows_of_state
 from kgroups_spark.offsets.expiry import CleanUp
 from kgroups_spark.replay.corrections import Correction
-from kgroups_spark.replay.counts import (
-    CLUSTER,
-    Sighting,
-    TopicNames,
-    counts_in_all,
-    fitting_by_partition,
-    sightings,
-)
+from kgroups_spark.replay.counts import CLUSTER, Sighting, TopicNames, counts_in_all, fitting_by_partition, sightings
 from kgroups_spark.replay.ranges import (
     CLOCKS_DIFFER_MS,
     Judged,
@@ -261,9 +254,6 @@ def known_topics(names: TopicNames) -> Topics:
     return topics
 
 
-# Partitions that are read again from their start: the replay's facts about them, and the ledger's notes.
-
-
 # The number of names in a note; checkpoints have all.
 NAMES_REPORTED = 3
 IN_ORDER = ("group", "noted", "producer")
@@ -472,9 +462,6 @@ def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) 
     work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))
 
 
-# The moment for which an audit decides what expires: known as soon as the log has been read.
-
-
 @dataclass(frozen=True)
 class Moment:
     """The moment of an audit's decisions; times in epoch ms.
@@ -501,10 +488,10 @@ class Moment:
         newest_ms = newest_time((each for _, each in times), known.values())
         before = work.before.newest_log_timestamp if work.before else None
         notes = ahead_notes(times, settings.clock_ms, newest_ms, None if before is None else to_epoch_ms(before))
-        now = _now(work, newest_ms)
+        now_ms, clock_notes = _now(work, newest_ms)
         if settings.as_of is None:
-            return cls(now.ms, now.ms, newest_ms, known, (*notes, *now.notes))
-        return cls(settings.as_of, min(settings.as_of, now.ms), newest_ms, known, tuple(notes))
+            return cls(now_ms, now_ms, newest_ms, known, (*notes, *clock_notes))
+        return cls(settings.as_of, min(settings.as_of, now_ms), newest_ms, known, tuple(notes))
 
 
 def new_times(progress: Sequence[RangeProgress]) -> list[tuple[int, LogTimes]]:
@@ -515,7 +502,7 @@ def new_times(progress: Sequence[RangeProgress]) -> list[tuple[int, LogTimes]]:
 def _now(work: AuditWork, newest_ms: int | None) -> Judged:
     clock_ms = work.settings.clock_ms
     if not work.is_live:
-        return Judged(clock_ms if newest_ms is None else newest_ms)
+        return (clock_ms if newest_ms is None else newest_ms), ()
     before = work.before.as_of if work.before else None
     return live_as_of(clock_ms, newest_ms, _newest_appended(work), None if before is None else to_epoch_ms(before))
 

@@ -132,29 +132,19 @@ KEPT_MS = 30 * DAY_MS
 _FILE = re.compile(r"(?:\d{20}\.)?(?P<version>\d{20})\.(?:json|crc|compacted\.json|checkpoint\..+)")
 
 
-def remove_old_versions(left: LakeAsOfAudit, name: str) -> int:
-    """Deletes the old versions of a table's log that no reader needs; returns their number. `left`: the lake as of its
-    last finished audit.
+def old_versions(left: LakeAsOfAudit, name: str, *, remove: bool = False) -> int:
+    """The number of old versions of a table's log that no reader needs; `remove`: deletes them. `left`: the lake as of
+    its last finished audit.
 
     A late deletion is safe, because the versions that readers go back to only get later.
     """
-    folder, old = _old(left, name)
-    for file in old:
-        left.lake.store.delete(f"{folder}/{file}")
-    return _versions(old)
-
-
-def old_versions(left: LakeAsOfAudit, name: str) -> int:
-    """The number of versions that `remove_old_versions` would delete."""
-    return _versions(_old(left, name)[1])
-
-
-def _old(left: LakeAsOfAudit, name: str) -> tuple[str, list[str]]:
-    log = left.lake.table(name)
+    log, store, version = left.lake.table(name), left.lake.store, left.version(name)
     folder = f"{log.path}/_delta_log"
-    version = left.version(name)
-    files = {file: at_ms for file, (_, at_ms) in left.lake.store.files_in(folder).items()}
-    return folder, files_before(files, log.version() if version is None else version, time.time() * 1000 - KEPT_MS)
+    files = {file: at_ms for file, (_, at_ms) in store.files_in(folder).items()}
+    old = files_before(files, log.version() if version is None else version, time.time() * 1000 - KEPT_MS)
+    for file in old if remove else ():
+        store.delete(f"{folder}/{file}")
+    return sum(file.endswith(".json") and "compacted" not in file for file in old)
 
 
 def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> list[str]:
@@ -168,7 +158,3 @@ def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> lis
     start = max((version for version in old_enough if version <= wanted), default=0)
     old = [(int(found["version"]), file) for file in files if (found := _FILE.fullmatch(file))]
     return [file for version, file in sorted(old) if version < start]
-
-
-def _versions(files: list[str]) -> int:
-    return sum(file.endswith(".json") and "compacted" not in file for file in files)

@@ -344,8 +344,6 @@ def _java_class(error: Py4JJavaError) -> str:
     return str(error.java_exception.getClass().getName())
 
 
-# Hadoop's settings of S3 for pyarrow, and the spelling of an S3 location that Hadoop understands.
-
 # Java classes and collections through py4j, without py4j's usual cost.
 #
 # For every step of a dotted name py4j asks the JVM whether it is a class, and the JVM looks for each name that is none
@@ -608,9 +606,6 @@ def schema_words(location: str) -> list[str]:
             f"--lake {location} is neither schema nor catalog.schema; for a folder of that name write ./{location}"
         )
     return words
-
-
-# Frames with rows of files.
 
 
 def never_null(field: StructField) -> Column:

@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from kgroups_spark.lake.kernel import CatalogSchema
 
 
-# A lake's tables as folders of one path.
-
-
 class Folder:
     """The place of a path lake; `uri` is the path as Hadoop spells it. CatalogSchema is the other kind of
     place."""

@@ -182,9 +182,6 @@ def table_lost(location: str, name: str) -> KgroupsError:
     )
 
 
-# Audits whose findings `maintain --keep` has removed.
-
-
 class Removal(NamedTuple):
     """Findings of audits up to `up_to` were removed by the maintenance with the number `by`."""
 
@@ -197,9 +194,6 @@ def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
     removed = [IS_FINISHED, Condition("removed_up_to", "is not null")]
     rows = table_rows("audits", ["removed_up_to", "audit_id"], removed)
     return [Removal(row["removed_up_to"], row["audit_id"]) for row in rows.to_pylist()]
-
-
-# The process that runs an audit, and whether that process is still alive.
 
 
 UNKNOWN = "unknown"

@@ -159,11 +159,11 @@ def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:
     wrong += [f"{name} is not a column of it" for name in given.names if name not in expected.names]
     if wrong:
         raise ValueError(f"rows for table {table_name}: {', '.join(wrong)}")
-    return pa.schema([_as_given(field, given.field(field.name).type) for field in expected])
-
-
-def _as_given(field: pa.Field, given: pa.DataType) -> pa.Field:
-    return field.with_type(pa.dictionary(given.index_type, field.type)) if pa.types.is_dictionary(given) else field
+    types = [given.field(name).type for name in expected.names]
+    return pa.schema(
+        each.with_type(pa.dictionary(kind.index_type, each.type)) if pa.types.is_dictionary(kind) else each
+        for each, kind in zip(expected, types, strict=True)
+    )
 
 
 def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[str, ...]) -> pq.ParquetWriter:
@@ -213,9 +213,6 @@ def _as_json(bound: object) -> object:
     return bound
 
 
-# A table's Parquet files, of any writer, read by pyarrow in the driver or in tasks.
-
-
 # Text columns with values that repeat from row to row.
 DICTIONARIES = {
     "offset_commits": ["group_id", "topic", "topic_id"],
@@ -228,7 +225,8 @@ def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionari
     """The rows of the files; `paths` as in the table's log. A column that a file lacks is null in its rows.
     `as_dictionaries`: the columns in DICTIONARIES are dictionary-encoded."""
     dictionaries = DICTIONARIES.get(name, []) if as_dictionaries else []
-    schema = _with_dictionaries(arrow_schema(name), dictionaries)
+    as_given = ((each, each.name in dictionaries) for each in arrow_schema(name))
+    schema = pa.schema(each.with_type(pa.dictionary(pa.int32(), each.type)) if is_ else each for each, is_ in as_given)
     if not paths:
         return pa.dataset.dataset(schema.empty_table())
     storage, folder = file_system(table_uri)
@@ -241,9 +239,3 @@ def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionari
     parquet = pa.dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=scan)
     in_it = [f"{folder}/{unquote(path)}" for path in paths]
     return pa.dataset.dataset(in_it, schema=schema, filesystem=storage, format=parquet)
-
-
-def _with_dictionaries(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    return pa.schema(
-        [each.with_type(pa.dictionary(pa.int32(), each.type)) if each.name in names else each for each in schema]
-    )

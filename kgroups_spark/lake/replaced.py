@@ -120,12 +120,11 @@ class Replaced:
     def sql(self, name: str, place: str = "log_offset") -> str:
         """The same as a condition in SQL of both dialects. Each row is compared with ranges of its own partition, and
         with no range after the first that fits."""
-        found = []
+        found, when = list[str](), f"WHEN {place} >= {{}} THEN {{}}"
         for topic in STATE_LOGS.get(name, (None,)):
             newest = " ".join(
-                f"WHEN {number} THEN CASE {' '.join(_when(*step, place) for step in zip(*steps, strict=True))} END"
-                for number, (offsets, audits) in self.steps.get(topic, {}).items()
-                for steps in [(reversed(offsets), reversed(audits))]
+                f"WHEN {number} THEN CASE {' '.join(reversed([*map(when.format, *steps)]))} END"
+                for number, steps in self.steps.get(topic, {}).items()
             )
             if newest:
                 of_log = f"{log} AND " if (log := _log_of(topic, name)) else ""
@@ -217,10 +216,6 @@ def _log_of(topic: str | None, name: str) -> str | None:
 def _audit_of(name: str) -> str:
     """The column with the audit that read a row, or decided by it."""
     return "decided_by" if name == "previous_offset_expiry" else "audit_id"
-
-
-def _when(from_offset: int, audit_id: int, place: str) -> str:
-    return f"WHEN {place} >= {from_offset} THEN {audit_id}"
 
 
 NOTHING = Replaced()

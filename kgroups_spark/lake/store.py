@@ -137,9 +137,6 @@ class Store(Protocol):
         """Copies a local file into the store."""
 
 
-# The contents of a log, by whatever engine.
-
-
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 
 

@@ -19,9 +19,6 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, where, with_columns
 
-# Columns of numbers: log offsets and owners as sort keys, and the next marker of a producer.
-
-
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -464,11 +461,9 @@ def _compared_in(texts: pa.Array, text: str) -> NDArray[np.int8]:
     if isinstance(texts, pa.DictionaryArray):
         # The dictionary has few texts, and the column many rows. The last element is for nulls.
         of_dictionary = np.append(_compared_in(texts.dictionary, text), np.int8(-1))
-        of_rows: NDArray[np.int8] = of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-        return of_rows
+        return np.asarray(of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
     after, before = flags(pc.greater(texts, text)), flags(pc.less(texts, text))
-    found: NDArray[np.int8] = after.astype(np.int8) - before
-    return found
+    return np.asarray(after.astype(np.int8) - before)
 
 
 def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
@@ -484,7 +479,8 @@ def ranges_of(read: ReadRange, at_once: int) -> list[SlotRange]:
     """Ranges with about `at_once` rows each: of whole groups, and of slots where one group has more."""
     sizes: Counter[Border] = Counter()
     for rows in read(EVERY_SLOT, SLOT[:1]):
-        sizes.update(_rows_by_group(rows.column("group_id")))
+        counts = rows.column("group_id").unify_dictionaries().value_counts().to_pylist()
+        sizes.update({Border(each["values"]): each["counts"] for each in counts})
     for large in [border for border, rows in sizes.items() if rows > at_once]:
         del sizes[large]
         for rows in read(of_group(large.group_id), SLOT):
@@ -500,11 +496,6 @@ def _borders(sizes: Mapping[Border, int], at_once: int) -> list[Border]:
             rows = 0
         rows += sizes[border]
     return borders
-
-
-def _rows_by_group(group_ids: pa.ChunkedArray) -> dict[Border, int]:
-    counts = group_ids.unify_dictionaries().value_counts().to_pylist()
-    return {Border(each["values"]): each["counts"] for each in counts}
 
 
 def _rows_by_slot(rows: pa.Table) -> dict[Border, int]:

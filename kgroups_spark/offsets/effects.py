@@ -32,8 +32,6 @@ from kgroups_spark.offsets.columns import (
 )
 from kgroups_spark.tables.rows import by_name, flags, no_rows, numbers
 
-# Values that wait for their producer's marker.
-
 
 @dataclass(frozen=True, eq=False)
 class Pending:
@@ -65,21 +63,18 @@ class Pending:
     @property
     def survives(self) -> Flags:
         """Whether it was still pending at its marker."""
-        found: Flags = (self.end < NEVER) & (self.dropped_at == NEVER) & self.is_last
-        return found
+        return np.asarray((self.end < NEVER) & (self.dropped_at == NEVER) & self.is_last)
 
     @property
     def is_open(self) -> Flags:
         """Whether it is pending at the end of the log."""
-        found: Flags = (self.end == NEVER) & (self.dropped_at == NEVER) & self.is_last
-        return found
+        return np.asarray((self.end == NEVER) & (self.dropped_at == NEVER) & self.is_last)
 
 
 def is_pending_value(commits: Commits, release: Release) -> Flags:
     """Which records are values that wait for a marker. Java checks the producer id (T28), Scala the batch's bit."""
     waits = commits.producer_id >= 0 if release.transactional_by == "producer_id" else commits.is_transactional
-    found: Flags = waits & commits.is_readable & ~commits.is_tombstone
-    return found
+    return np.asarray(waits & commits.is_readable & ~commits.is_tombstone)
 
 
 def pending_values(commits: Commits, by_record: I64, markers: Markers, release: Release) -> Pending:

@@ -19,9 +19,6 @@ from kgroups_spark.tables.rows import by_name, constant, flags, is_given, with_c
 from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
 from kgroups_spark.words import LAST_MS
 
-# Lookup of rows of one table in another by equal columns, without a loop over rows.
-
-
 Column: TypeAlias = "pa.ChunkedArray | pa.Array"
 Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -51,8 +48,7 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
 
 def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
     """Whether there is such a row."""
-    is_there: Flags = rows_among(wanted, among) != NOWHERE
-    return is_there
+    return np.asarray(rows_among(wanted, among) != NOWHERE)
 
 
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -79,9 +75,6 @@ def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
     """One number for the earlier columns' number and this column's value; NOWHERE if either is missing."""
     codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
     return np.where((so_far == NOWHERE) | (codes == NOWHERE), NOWHERE, so_far * len(values) + codes)
-
-
-# Conversions to and from epoch milliseconds, in which expiry is computed.
 
 
 Ms = NDArray[np.int64]
@@ -126,11 +119,8 @@ def timestamp(time_ms: int) -> pa.Scalar:
     return pa.scalar(min(time_ms, LAST_MS) * 1000, pa.int64()).cast(TIMESTAMP)
 
 
-# Rows of the tables of decisions, offset_expiry and group_expiry.
-
-
 def decisions(
-    name: str, of: pa.Table, decided: Mapping[str, pa.Array], *, as_of: int, retention_ms: int, audit_id: int
+    name: str, of: pa.Table, decided: Mapping[str, pa.Array], as_of: int, retention_ms: int, audit_id: int
 ) -> pa.Table:
     """A row of the table `name` for each row of `of`: the `decided` columns, the clean-up's moment (epoch ms), its
     retention and audit, and all other columns from `of`."""
@@ -147,9 +137,6 @@ def decisions(
 def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
     """The word of each code; null if masked."""
     return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
-
-
-# The effect of a group's type, state, members and subscriptions on the expiry of its offsets.
 
 
 @dataclass(frozen=True)
@@ -357,10 +344,8 @@ def offset_expiry(
     # The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
     # group begins.
     from_now = np.full(len(group), storable(as_of + retention_ms))
-    if_waiting, if_by_own_time = (
-        first_known(expire_ms, from_now),
-        first_known(expire_ms, later(commit_ms, retention_ms)),
-    )
+    if_waiting = first_known(expire_ms, from_now)
+    if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
     if_empty_ms = np.select(
         [conditions.waits[group], conditions.goes_by_own_time[group], conditions.has_none[group]],
         [np.maximum(if_waiting, as_of), np.maximum(if_by_own_time, as_of), due_ms],
@@ -377,11 +362,7 @@ def offset_expiry(
         "expires_at": timestamps(np.where(has_time, due_ms, NONE)),
         "expires_at_if_empty": timestamps(np.where(has_none_if_empty, NONE, if_empty_ms)),
     }
-    given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
-    return decisions("offset_expiry", committed_offsets, decided, **given)
-
-
-# Which groups a clean-up deletes, given the decisions on their offsets and everything else that keeps a group.
+    return decisions("offset_expiry", committed_offsets, decided, as_of, retention_ms, audit_id)
 
 
 # In the order in which they are checked.
@@ -450,8 +431,7 @@ def group_expiry(
         "deletes_at": timestamps(np.where(outlives_its_offsets, NONE, deletes_ms)),
         "writes_tombstone": pa.array(writes_tombstone),
     }
-    given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
-    return decisions("group_expiry", groups, decided, **given)
+    return decisions("group_expiry", groups, decided, as_of, retention_ms, audit_id)
 
 
 # One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables.

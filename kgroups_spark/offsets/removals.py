@@ -25,7 +25,6 @@ from kgroups_spark.offsets.columns import (
     Markers,
     Places,
     lasts_of,
-    latest_at,
     sorted_order,
     starts_of,
 )
@@ -68,8 +67,7 @@ def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place:
     is_row = rank < len(own)
     upto = np.empty(len(of), np.int64)
     upto[rank[~is_row] - len(own)] = np.cumsum(is_row)[~is_row]
-    found: Flags = counts[upto] > counts[starts[of]]
-    return found
+    return np.asarray(counts[upto] > counts[starts[of]])
 
 
 def remember(gone: tuple[I64, I64, Flags], born: tuple[I64, I64], log: JoinedLog = ALONE) -> Remembered:
@@ -244,13 +242,6 @@ class Holdings:
     def __len__(self) -> int:
         return len(self.group)
 
-    def at(self, group: I64, log_offset: I64) -> tuple[Flags, Flags]:
-        """Whether groups have committed, and pending, offsets after the record at a log offset."""
-        if not len(self):
-            return np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
-        found = latest_at(self.group, self.since, group, log_offset)
-        return (found >= 0) & self.has_committed[found], (found >= 0) & self.has_pending[found]
-
 
 def holdings(folded: Fold) -> Holdings:
     """When each group of a fold has offsets.
@@ -304,8 +295,7 @@ def first_values(commits: Commits, ends: I64, saved_rows: int) -> I64:
     first = np.full(int(stretch.max()) + 1, NEVER)
     np.minimum.at(first, stretch, log_offset)
     is_first = log_offset == first[stretch]
-    found: I64 = row[is_first]
-    return found
+    return np.asarray(row[is_first])
 
 
 def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:
@@ -313,8 +303,7 @@ def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:
     has_any = found.has_committed | found.has_pending
     had_any = np.concatenate([[False], has_any[:-1]]) & ~starts_of(found.group)
     places = found.since[has_any != had_any]
-    turning: I64 = saved_rows + np.flatnonzero(np.isin(commits.log_offset[saved_rows:], places))
-    return turning
+    return np.asarray(saved_rows + np.flatnonzero(np.isin(commits.log_offset[saved_rows:], places)))
 
 
 def _changes(group: I64, place: I64, committed: I64, pending: I64, groups: int) -> Holdings:

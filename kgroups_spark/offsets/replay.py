@@ -217,10 +217,12 @@ class _Replay:
         others = transactions_of(self.history.others, markers)
         transactions = combined([saved, *self.transactions, others], markers.log)
         tombstones, restarts, removed = self.removals.result()
+        noted = zip(*sorted(row for row, (_, is_found) in self.noted.items() if not is_found), strict=True)
+        columns = [*map(list, noted)] or [[], [], []]
         state = OffsetState(
             self._table("offsets", OFFSET_RECORDS),
             removed,
-            self._noted_rows(),
+            pa.table(columns, schema=NOTED_PRODUCERS),
             open_rows(transactions),
         )
         return ReplayedOffsets(
@@ -259,11 +261,6 @@ class _Replay:
             if end >= earlier_end:
                 self.noted[noted] = end, is_found or (end == earlier_end and was_found)
 
-    def _noted_rows(self) -> pa.Table:
-        rows = sorted(row for row, (_, is_found) in self.noted.items() if not is_found)
-        columns = zip(*rows, strict=True) if rows else ([], [], [])
-        return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
-
 
 def _move_rows(folded: Fold, found: I64, markers: Markers, first_slot: int) -> pa.Table:
     before = pa.array(folded.effects.row[folded.effects.before[found]])
@@ -286,9 +283,6 @@ def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:
     group_id = pa.DictionaryArray.from_arrays(pa.array(found.group, pa.int32()), groups)
     columns = [group_id, found.since, found.has_committed, found.has_pending]
     return pa.table([pa.array(each) for each in columns], schema=HOLDINGS)
-
-
-# The input of the replay of offsets from the history tables: rows of a log after its saved state.
 
 
 def markers_of(transaction_markers: pa.Table, log: JoinedLog) -> Markers:

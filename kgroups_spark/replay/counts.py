@@ -172,9 +172,6 @@ class OddRecords:
         return large, sorted(each for key, each in self._off.items() if key[0] == number)
 
 
-# The names of the topic ids in a range, from offset commits v4 and from records with both id and name.
-
-
 # Types with values that name topics by id and name, and the fields with these topics.
 TOPIC_FIELDS = {4: ("topics",), 9: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
 NEVER = 1 << 63
@@ -217,9 +214,6 @@ class TopicNames:
     def merge(self, rows: Iterable[Sighting]) -> None:
         for topic_id, topic, timestamp, source in rows:
             self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)
-
-
-# The number of partitions of `__consumer_offsets` if it is not given: the only number that fits every group's hash.
 
 
 # The largest number that is tried; Kafka's default is 50.

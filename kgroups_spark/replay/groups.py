@@ -36,8 +36,6 @@ from kgroups_spark.offsets.effects import Quiet
 from kgroups_spark.offsets.replay import OffsetHistory, ReplayedOffsets, group_ends, markers_of, other_records
 from kgroups_spark.tables.rows import flags, numbers, sorted_by
 
-# A group's type and state at each log offset, as far as moves of its offsets depend on it.
-
 
 class GroupFacts(NamedTuple):
     """`is_emptied`: the group has members at times, and none now. `is_self_assigned`: no record shows a protocol type,
@@ -117,9 +115,6 @@ class GroupTimes:
         own, since = np.array(self._group, np.int64), np.array(self._since, np.int64)
         order = np.lexsort((since, own))
         return own[order], since[order], order
-
-
-# Which groups hold offsets at a log offset, looked up in columns (coordinator.groups.HeldOffsets).
 
 
 class HeldByColumns:
@@ -242,9 +237,6 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
             removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
         place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
         yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
-
-
-# A log after its saved state: rows of the four tables that hold it.
 
 
 # The number of group records that become objects together.

@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.parts import ROWS_PER_GROUP
-from kgroups_spark.messages.coordinator_records import (
-    CoordinatorRecord,
-    Undecodable,
-)
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, Undecodable
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.offsets.columns import (
@@ -216,9 +213,6 @@ def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)
 
 
-# Control records of a range. Only the replay knows which transaction each of them ended.
-
-
 OUTCOMES = {control.ABORT: ABORT, control.COMMIT: COMMIT}
 
 
@@ -261,9 +255,6 @@ def ends(markers: list[Marker], log: JoinedLog = ALONE) -> Markers:
     return Markers(log, *columns.T).ends()
 
 
-# Rows of `group_records`, `transaction_markers` and `quarantine` from one chunk of records.
-
-
 # The columns of quarantine that an undecodable record has, as far as it is known.
 OF_RECORD = ("record_type", "record_name", "group_id", "topic", "partition", "value_version")
 
@@ -297,7 +288,7 @@ class HistoryRows:
             )
             for row, record in decoded
         ]
-        return self._batch("group_records", None, rows)
+        return table_batch("group_records", None, rows, audit_id=self.audit_id)
 
     def markers(self, markers: list[Marker]) -> pa.RecordBatch:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
@@ -314,7 +305,7 @@ class HistoryRows:
             )
             for marker in markers
         ]
-        return self._batch("transaction_markers", None, rows)
+        return table_batch("transaction_markers", None, rows, audit_id=self.audit_id)
 
     def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
         # A control record never begins a transaction.
@@ -336,7 +327,7 @@ class HistoryRows:
             )
             for row, what in bad
         ]
-        return self._batch("quarantine", None, rows, resolved_by=None)
+        return table_batch("quarantine", None, rows, audit_id=self.audit_id, resolved_by=None)
 
     def _place(self, row: int) -> tuple[int, int, int | None]:
         timestamp = int(self.records.timestamp[row])
@@ -345,11 +336,6 @@ class HistoryRows:
     def _producer_id(self, row: int) -> int | None:
         producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
         return None if producer_id < 0 else producer_id
-
-    def _batch(
-        self, name: str, columns: tuple[str, ...] | None, rows: list[tuple[Any, ...]], **more: Any
-    ) -> pa.RecordBatch:
-        return table_batch(name, columns, rows, audit_id=self.audit_id, **more)
 
 
 def load_fails(what: Undecodable, release: Release) -> bool:
@@ -437,9 +423,6 @@ def record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
         timestamp,
         *(start[::2], length[::2], start[1::2], length[1::2]),
     )
-
-
-# Quarantine by the rules of a release, for history that was read under another release.
 
 
 def coordinator_fails(quarantine: pa.Table, release: Release) -> pa.ChunkedArray:

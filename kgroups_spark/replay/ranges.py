@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # The greatest difference between the clocks of the audit and a broker.
 CLOCKS_DIFFER_MS = DAY_MS
+# The moment of an audit's decisions, ms, and notes on it.
+Judged = tuple[int, Sequence[str]]
 # Clocks that differ by no more than this count as equal.
 CLOCKS_AGREE_MS = UNITS_MS["m"]
 # offsets.retention.check.interval.ms: expiry is no more exact than this.
@@ -67,13 +69,6 @@ class LogTimes:
             self.newest_ms = max(newest, self.newest_ms or 0)
 
 
-class Judged(NamedTuple):
-    """The moment of an audit's decisions, ms, and notes on how the clocks were weighed."""
-
-    ms: int
-    notes: tuple[str, ...] = ()
-
-
 def newest_time(times: Iterable[LogTimes], known: Iterable[int] = ()) -> int | None:
     """The newest time that counts, ms: of the ranges' `times` and of those that earlier audits knew (`known`); None:
     none does."""
@@ -105,7 +100,8 @@ def ahead_notes(
 
 
 def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, before_ms: int | None) -> Judged:
-    """The moment of a live audit's decisions, ms. A broker's answers do not contain its time; its records do.
+    """The moment of a live audit's decisions, ms, and notes on how the clocks were weighed. A broker's answers do not
+    contain its time; its records do.
 
     `clock_ms`: this machine's clock when the log ends were requested. `newest_ms`: the newest time in the log that
     counts. `appended_ms`: the newest time of the records appended since then; None: there are none. `before_ms`: as_of
@@ -140,10 +136,7 @@ def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, be
             f"as_of stays at {format_utc(before_ms)}, that of the audit before: by the clocks it is {format_utc(as_of)}"
         )
         as_of = before_ms
-    return Judged(as_of, tuple(notes))
-
-
-# The newest log times in the ledger that count.
+    return as_of, notes
 
 
 def believed_until(audit: AuditRow) -> int:
@@ -158,9 +151,6 @@ def known_times(audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
     partitions = (audit.partitions or ()) if audit else ()
     known = {p.offsets_partition: to_epoch_ms(p.newest_log_timestamp) for p in partitions if p.newest_log_timestamp}
     return {number: ms for number, ms in known.items() if ms <= clock_ms + CLOCKS_DIFFER_MS}
-
-
-# Pieces of logs.
 
 
 Offset = TypeVar("Offset", int, None)
@@ -301,9 +291,6 @@ def _weight(ranges: Sequence[LogRange]) -> int:
     return sum(log_range.size_bytes + 1 for log_range in ranges)
 
 
-# The context in which a range of a log is read, and the progress of reading it.
-
-
 @dataclass(frozen=True)
 class ReadContext:
     """The context of reading, besides the range. `chunk_bytes`: bytes of a segment that are decoded at once; the rows
@@ -415,9 +402,6 @@ def not_corrected_notes(progress: Iterable[RangeProgress]) -> list[str]:
     ]
 
 
-# The bytes of one range of a log -> chunks of records, corrupt batches, and the progress of reading.
-
-
 # The path of the file (None: fetched), and a part of its content.
 Item = tuple[str | None, RecordColumns | CorruptBatch]
 
@@ -439,14 +423,11 @@ class RangeReader:
         for piece in self._range.pieces:
             if isinstance(piece, FetchPiece):
                 yield from self._fetched(piece)
-        yield from self._segments([piece for piece in self._range.pieces if isinstance(piece, SegmentPiece)])
-
-    def _segments(self, pieces: list[SegmentPiece]) -> Iterator[Item]:
         log, progress = self._range, self.progress
         span = Span(
             self.topic,
             log.offsets_partition,
-            pieces,
+            [piece for piece in log.pieces if isinstance(piece, SegmentPiece)],
             log.start_offset,
             log.end_offset,
             log.ends_log,

@@ -82,10 +82,9 @@ def member_batches(
             "user_data": _user_data(taken.column("user_data")),
             **_columns(taken, release),
         }
-        protocols = pa.array([(group.value or {}).get("protocol") for _, group in of_block], pa.string()).take(
-            pa.array(of)
-        )
-        columns["user_data_json"] = _as_json(protocols, columns["user_data"])
+        protocols = [(group.value or {}).get("protocol") for _, group in of_block]
+        texts = map(user_data_json, (protocols[at] for at in of.tolist()), columns["user_data"].to_pylist())
+        columns["user_data_json"] = pa.array(texts, pa.string())
         columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
         if len(rows):
             yield table_of("group_members", columns, len(rows), **constants)
@@ -121,13 +120,6 @@ def _user_data(user_data: pa.Array) -> pa.Array:
     encoded = user_data.dictionary_encode()
     decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
     return decoded.take(encoded.indices)
-
-
-def _as_json(protocols: pa.Array, user_data: pa.Array) -> pa.Array:
-    if user_data.null_count == len(user_data):
-        return pa.nulls(len(user_data), pa.string())
-    texts = map(user_data_json, protocols.to_pylist(), user_data.to_pylist())
-    return pa.array(texts, pa.string())
 
 
 def _places(
@@ -273,9 +265,6 @@ def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, 
     return table_of("group_events", columns, rows, **constants)
 
 
-_ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
-
-
 def move_event_rows(
     moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, log: JoinedLog, **constants: Any
 ) -> pa.Table:
@@ -286,28 +275,21 @@ def move_event_rows(
     """
     others = pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in of_groups], _ROWS)
     rows = pa.concat_tables([_with_facts(moves, times, log), others])
-    order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
-    rows = rows.take(order)
+    topic = rows["topic"].cast(pa.string())
+    # Without nulls, because pyarrow's releases sort them differently.
+    keys = {
+        "log_offset": rows["log_offset"],
+        "group_id": rows["group_id"].cast(pa.string()),
+        "is_move": topic.is_valid().cast(pa.int8()),
+        "topic": pc.fill_null(topic, ""),
+        "partition": pc.fill_null(rows["partition"], 0),
+        "rank": rows["rank"],
+    }
+    rows = rows.take(pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys]))
     starts = np.flatnonzero(starts_of(numbers(rows["log_offset"])))
     first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
     rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
     return table_of("group_events", log.parted(rows), len(rows), **constants)
-
-
-def _sort_keys(rows: pa.Table) -> pa.Table:
-    """_ORDER of the rows, without nulls, because pyarrow's releases sort nulls differently."""
-    topic = rows.column("topic").cast(pa.string())
-    return pa.table(
-        [
-            rows.column("log_offset"),
-            rows.column("group_id").cast(pa.string()),
-            topic.is_valid().cast(pa.int8()),
-            pc.fill_null(topic, ""),
-            pc.fill_null(rows.column("partition"), 0),
-            rows.column("rank"),
-        ],
-        list(_ORDER),
-    )
 
 
 _ROWS = pa.schema(

@@ -107,7 +107,7 @@ class ShardReplay:
     failures: list[Failure] = field(default_factory=list, init=False)
     unreadable: pa.Table = field(default=None, init=False)
     deciding: dict[str, pa.Table] = field(default_factory=dict, init=False)
-    _offsets: ReplayedOffsets | None = field(default=None, init=False)
+    _offsets: ReplayedOffsets = field(init=False, repr=False)  # once all changes have been taken
     _shards: list[Groups] = field(default_factory=list, init=False)
 
     @property
@@ -117,12 +117,7 @@ class ShardReplay:
     @property
     def state(self) -> LogState:
         shards = [ShardGroups(each.groups, each.removed_groups) for each in self._shards]
-        return LogState(self._replayed.state, shards, self.log)
-
-    @property
-    def _replayed(self) -> ReplayedOffsets:
-        assert self._offsets is not None, "not all changes have been taken"
-        return self._offsets
+        return LogState(self._offsets.state, shards, self.log)
 
     def outputs(self) -> Iterator[Output]:
         """(table, rows): changes, then the current tables, then the decisions on expiry."""
@@ -208,7 +203,7 @@ class ShardReplay:
                 needed[name].append(as_table(rows).select(DECIDED_BY[name]).cast(columns_needed(name)))
             yield name, rows
         # The groups that have noted producers.
-        noted, schema = self._replayed.state.noted, columns_needed(HELD_GROUPS)
+        noted, schema = self._offsets.state.noted, columns_needed(HELD_GROUPS)
         partitions = pa.array(self.log.partitions[numbers(noted["number"])], pa.int32())
         needed[HELD_GROUPS].append(pa.table([partitions, noted["group_id"]], schema))
         self.deciding = {name: pa.concat_tables(tables) for name, tables in needed.items()}
@@ -216,7 +211,7 @@ class ShardReplay:
             yield from self.night.clean_up.decided(self.deciding)
 
     def _tables(self) -> Iterator[Output]:
-        offsets, night, shards = self._replayed, self.night, self._shards
+        offsets, night, shards = self._offsets, self.night, self._shards
         audit_id = night.audit_id
         as_of_ms = night.clean_up.as_of if night.clean_up else None
         for groups in shards:
@@ -239,9 +234,6 @@ class ShardReplay:
         ):
             if len(table):
                 yield name, table
-
-
-# Which audit read each log offset: the audit_id of rows that are rebuilt from history.
 
 
 @dataclass(frozen=True)

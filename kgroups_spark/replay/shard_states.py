@@ -82,9 +82,6 @@ def reduced_to(lake: Rows) -> dict[Place, int]:
     return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in rows}
 
 
-# History for tasks: references to its files.
-
-
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
 # A replay of history starts from no night's state.
 OF_HISTORY = {CHECKPOINTS: (Condition("reason", "in", [REREAD, KEEP]),)}
@@ -99,16 +96,16 @@ class Stored:
     lake: Lake
     given: list[StoredTable] = field(default_factory=list)
 
-    def tables(self) -> dict[str, StoredTable]:
-        """The newest versions of the tables of history, with the columns that a replay takes."""
-        return {name: self._history(name, None) for name in HISTORY}
-
-    def tables_as_of(self, then: LakeAsOfAudit) -> dict[str, StoredTable]:
-        """The same as an audit left them."""
-        return {name: self._history(name, then.version(name)) for name in HISTORY}
-
-    def _history(self, name: str, version: int | None) -> StoredTable:
-        return self.table(name, name, _columns(name), version, OF_HISTORY.get(name, ()))
+    def tables(self, then: LakeAsOfAudit | None = None) -> dict[str, StoredTable]:
+        """The tables of history with the columns that a replay takes: their newest versions, or as an audit left
+        them."""
+        found = {}
+        for name in HISTORY:
+            schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
+            columns = [*dict.fromkeys(["audit_id", *schema.names])]  # audit_id decides whether a row counts
+            version = None if then is None else then.version(name)
+            found[name] = self.table(name, name, columns, version, OF_HISTORY.get(name, ()))
+        return found
 
     def table(
         self,
@@ -149,46 +146,29 @@ class Stored:
         return self.run(Sink(self.lake.runner, {}, audit_id=0), tasks, task).facts
 
 
-def _columns(name: str) -> list[str]:
-    """The columns for a replay, and those that decide whether a row counts."""
-    schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
-    return [*dict.fromkeys(["audit_id", *schema.names])]
-
-
 def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
     """The shards of each task, given the number of records of each shard; a small history is one task."""
     tasks = max(1, min(2 * slots, sum(records.values()) // RECORDS_OF_A_TASK))
     return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
 
 
-def history_below(
-    lake: Lake, stored: Stored, horizon: Mapping[int, int], release_version: str
-) -> tuple[StoredHistory, TaskShards]:
-    """The history up to H of each partition, from its newest checkpoint on if that is usable; all of it must be of
-    finished audits; and its tasks."""
+def states_at(
+    stored: Stored, horizon: Mapping[int, int], release_version: str, audit_id: int
+) -> tuple[TaskShards, ShardTask]:
+    """The tasks that return the state at H of each partition, as rows of checkpoints that stay. They replay its
+    history, all of finished audits, from its newest checkpoint on if that is usable."""
+    lake, ends = stored.lake, dict(horizon)
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
+    begins = usable_checkpoints(kept_checkpoints(lake), release_version)
+    history = StoredHistory(stored.tables(), replaced=lake.replaced, begins=begins, horizons=ends)
+    night, tables = Night(audit_id, release_version, None, Topics()), frozenset({CHECKPOINTS})
     tasks = task_shards({number: records[number] for number in horizon}, lake.runner.slots)
-    history = StoredHistory(
-        stored.tables(),
-        replaced=lake.replaced,
-        begins=usable_checkpoints(kept_checkpoints(lake), release_version),
-        horizons=dict(horizon),
-    )
-    return history, tasks
-
-
-def state_task(history: StoredHistory, release_version: str, audit_id: int) -> ShardTask:
-    """The task that returns the states at the end of a history, as rows of checkpoints that stay."""
-    night = Night(audit_id, release_version, None, Topics())
-    ends = dict(history.horizons or {})
-    return ShardTask(night, ends, stored=history, reason=KEEP, tables=frozenset({CHECKPOINTS}))
+    return tasks, ShardTask(night, ends, stored=history, reason=KEEP, tables=tables)
 
 
 def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:
     """Adds the state at H of each partition to checkpoints."""
     stored = Stored(writer.lake)
-    history, tasks = history_below(writer.lake, stored, horizon, release_version)
-    task = state_task(history, release_version, writer.audit_id)
     with sink_of(writer) as sink:
-        stored.run(sink, tasks, task)
+        stored.run(sink, *states_at(stored, horizon, release_version, writer.audit_id))
         sink.append(writer, CHECKPOINTS)

@@ -24,9 +24,6 @@ from kgroups_spark.tables.rows import as_table, sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, WORK_FOLDER
 from kgroups_spark.words import counted
 
-# The outputs of tasks, and how their rows are collected: into few Parquet parts.
-
-
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
 # The rough limits for rows and bytes of a part.

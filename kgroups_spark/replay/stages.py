@@ -40,8 +40,6 @@ from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import as_table, no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 
-# Python's cycle collector, kept out of work that makes no cycles.
-
 
 @contextmanager
 def no_cycle_collector() -> Iterator[None]:
@@ -124,9 +122,6 @@ def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
             "damage": [tuple(place) for place in payload["damage"]],
         }
     )
-
-
-# Stage 2 as Spark runs it: a shard's task reads the files of its history, and returns rows of tables.
 
 
 # The current tables that a replay makes.

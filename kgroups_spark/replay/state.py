@@ -21,8 +21,6 @@ from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMO
 from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
 
-# The saved state of a log: a replay begins with one and ends with the next.
-
 
 class ShardGroups(NamedTuple):
     """The groups of an offsets partition. `removed`: groups known to be removed -> the log offset of their removal, the

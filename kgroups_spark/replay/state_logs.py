@@ -302,15 +302,16 @@ def _rows(name: str, columns: tuple[str, ...], rows: Iterable[Any], audit_id: in
     return table_batch(name, columns, list(rows), audit_id=audit_id, **constants)
 
 
-# One range of `__share_group_state` or `__transaction_state` -> rows of history, and the records for the replay.
-
-
 # Replays a record; returns the reason if a load fails at it, None if it does not.
 Take = Callable[[StateRecord], str | None]
 Output = tuple[str, pa.RecordBatch]
 
 RECORDS = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
 QUARANTINE = "state_quarantine"
+_OF_UNDECODABLE = (
+    *("record_type", "record_name", "group_id", "topic_id", "partition", "transactional_id"),
+    *("value_version", "reason", "detail"),
+)
 
 
 class StateRangeDecoder:
@@ -349,10 +350,13 @@ class StateRangeDecoder:
             record = self._control if is_control else self._records.decode(key, value)
             if isinstance(record, Undecodable):
                 self.progress.quarantined[record.reason] += 1
-                bad.append((*place, *self._undecodable(record), *where, key, value))
+                kind = (1, *(getattr(record, name) for name in _OF_UNDECODABLE))
+                bad.append((*place, *kind, self._rules.fails_at(record.reason), *where, key, value))
                 continue
             raw = (key, value) if record.keeps_raw else (None, None)
-            sound.append((*place, *self._columns(record), *raw))
+            layout = (record.layout or None,) if self._log is SHARE_LOG else ()
+            of_value = (record.value_version, record.value_json(), *layout)
+            sound.append((*place, record.record_type, record.record_name, *record.key.values(), *of_value, *raw))
             if why := take(state_record(*place, record)):
                 self.progress.quarantined["load_would_fail"] += 1
                 # The record is in its own table, which has its bytes and counts it.
@@ -360,15 +364,6 @@ class StateRangeDecoder:
                 kind = (record.record_type, record.record_name, *names, record.value_version)
                 bad.append((*place, 0, *kind, "load_would_fail", why, True, *where, None, None))
         return [self._rows(RECORDS[self._log.topic], sound), self._rows(QUARANTINE, bad, log=self._log.topic)]
-
-    def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
-        kind = (what.record_type, what.record_name, what.group_id, what.topic_id, what.partition, what.transactional_id)
-        return (1, *kind, what.value_version, what.reason, what.detail, self._rules.fails_at(what.reason))
-
-    def _columns(self, record: CoordinatorRecord) -> tuple[Any, ...]:
-        value = (record.value_version, record.value_json())
-        layout = (record.layout or None,) if self._log is SHARE_LOG else ()
-        return (record.record_type, record.record_name, *record.key.values(), *value, *layout)
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> list[Output]:
         log_offset = self._reader.place_of(batch, path)
@@ -427,79 +422,81 @@ class StateShardRead:
     gone: int = 0
 
 
-def read_and_replay(
-    work: StateShardWork,
-    state: Iterable[StateRow],
-    context: ReadContext,
-    settings: Settings,
-    read: StateShardRead,
-    history: Iterable[StateRecord] | None,
-) -> Iterator[Output]:
-    """Rows of every table of the partition, read on from the saved `state`, or in a rebuild from the state after its
-    `history`.
+@dataclass(frozen=True)
+class StateShard:
+    """A partition in a task. `state`: the saved one. `history`: in a rebuild the records before; it returns None in an
+    audit, in whose state a key that was gone may be there again."""
 
-    Raises NotReadable: then none of these rows count. `left_as_it_was` returns the valid ones.
-    """
-    shard, log = _before(work, state, context, history), COORDINATOR_LOGS[work.topic]
-    if work.starts_again is not None and shard.keys():
-        # One entry for all keys, because brokers delete share state between any two audits.
-        shard.report_gone([ALL_KEYS], work.starts_again)
-        shard.drop(ALL_KEYS)
-    records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
-    is_kept = any(each.is_reread for each in work.ranges)
+    work: StateShardWork
+    state: Iterable[StateRow]
+    context: ReadContext
+    settings: Settings
+    history: Callable[[], Iterable[StateRecord] | None] = lambda: None
 
-    def take(record: StateRecord) -> str | None:
-        if is_kept:
-            again.append(record)
-        return shard.replay(record)
+    def outputs(self) -> Iterator[TaskOutput]:
+        """Rows of every table, and the progress as a fact. A partition that cannot be read to its end has the rows that
+        the last audit left."""
+        work, read = self.work, StateShardRead(self.work.topic)
+        first = min((each.start_offset for each in work.ranges), default=0)
+        yield ShardBegins(f"{work.topic}-{work.partition} from {first}")
+        try:
+            yield from self.read_on(read)
+        except NotReadable as err:
+            yield ShardLost()
+            if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
+                yield from replace(self, work=work.without_deleted(err.log_start_offset)).outputs()
+                return
+            if isinstance(err, LeaderLost):
+                self.context.live.lose_patience()
+            read = StateShardRead(work.topic, [RangeProgress.of(work.ranges[0], given_up=str(err))])
+            yield from self._before().tables(self.context.audit_id, self.settings)
+        yield Fact({**vars(read), "progress": [progress_to_json(each) for each in read.progress]})
 
-    if work.ranges:
-        reading = PartitionReading(
-            work.partition, work.ranges, context, lambda r: StateRangeDecoder(log, r, context, records)
-        )
-        for decoder in reading.decoders():
-            yield from decoder.outputs(again.append if decoder.is_reread else take)
-            read.progress.append(decoder.progress)
-    events = shard.take_events(context.audit_id)
-    if events.num_rows:
-        yield "state_events", events
-    if any(each.is_reread for each in read.progress) and not damaged_when_read_again(read.progress):
-        fresh = StateReplay(log, release(context.release_version), work.partition, reporting=False)
-        for record in sorted(again, key=attrgetter("log_offset")):
-            fresh.replay(record)
-        gone = shard.keys() - fresh.keys()
-        fresh.keep(shard)
-        fresh.report_gone(gone, max(each.next_offset for each in read.progress))
-        shard, read.gone = fresh, len(gone)
-    yield from shard.tables(context.audit_id, settings)
+    def read_on(self, read: StateShardRead) -> Iterator[Output]:
+        """Rows of every table. Raises NotReadable: then none of these rows count."""
+        work, context, shard = self.work, self.context, self._before()
+        log = COORDINATOR_LOGS[work.topic]
+        if work.starts_again is not None and shard.keys():
+            # One entry for all keys, because brokers delete share state between any two audits.
+            shard.report_gone([ALL_KEYS], work.starts_again)
+            shard.drop(ALL_KEYS)
+        records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
+        is_kept = any(each.is_reread for each in work.ranges)
 
+        def take(record: StateRecord) -> str | None:
+            if is_kept:
+                again.append(record)
+            return shard.replay(record)
 
-def _before(
-    work: StateShardWork, state: Iterable[StateRow], context: ReadContext, history: Iterable[StateRecord] | None
-) -> StateReplay:
-    """The shard after the history of its partition, without events: earlier audits have written them. None: it is the
-    saved state, in which a key that was gone may be there again."""
-    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
-    if work.is_replaced:
-        state, history = [], None
-    shard = StateReplay(log, rules, work.partition, state, reporting=False)
-    if history is not None:
-        replay_history(shard, history, shard.gone())
-    return shard.reporting()
+        if work.ranges:
+            reading = PartitionReading(
+                work.partition, work.ranges, context, lambda r: StateRangeDecoder(log, r, context, records)
+            )
+            for decoder in reading.decoders():
+                yield from decoder.outputs(again.append if decoder.is_reread else take)
+                read.progress.append(decoder.progress)
+        events = shard.take_events(context.audit_id)
+        if events.num_rows:
+            yield "state_events", events
+        if any(each.is_reread for each in read.progress) and not damaged_when_read_again(read.progress):
+            fresh = StateReplay(log, release(context.release_version), work.partition, reporting=False)
+            for record in sorted(again, key=attrgetter("log_offset")):
+                fresh.replay(record)
+            gone = shard.keys() - fresh.keys()
+            fresh.keep(shard)
+            fresh.report_gone(gone, max(each.next_offset for each in read.progress))
+            shard, read.gone = fresh, len(gone)
+        yield from shard.tables(context.audit_id, self.settings)
 
-
-def left_as_it_was(
-    work: StateShardWork,
-    state: Iterable[StateRow],
-    context: ReadContext,
-    settings: Settings,
-    why: str,
-    history: Iterable[StateRecord] | None,
-) -> tuple[list[Output], StateShardRead]:
-    """The rows of a partition that could not be read to its end: those of the last audit."""
-    shard = _before(work, state, context, history)
-    lost = RangeProgress.of(work.ranges[0], given_up=why)
-    return list(shard.tables(context.audit_id, settings)), StateShardRead(work.topic, [lost])
+    def _before(self) -> StateReplay:
+        """The shard after the history of its partition, without events: earlier audits have written them."""
+        work, is_replaced = self.work, self.work.is_replaced
+        rules = release(self.context.release_version)
+        state, history = ([], None) if is_replaced else (self.state, self.history())
+        shard = StateReplay(COORDINATOR_LOGS[work.topic], rules, work.partition, state, reporting=False)
+        if history is not None:
+            replay_history(shard, history, shard.gone())
+        return shard.reporting()
 
 
 STATE_TABLE = "state_log_state"
@@ -573,36 +570,7 @@ def read_and_replay_shards(
             for work in [each for each in task.works if each.partition in reader.shards]:
                 state = task.history.state(reader, work.place)
                 records = partial(task.history.records, reader, work.place)
-                yield from _read_and_replay(work, state, records, context, task.settings)
-
-
-def _read_and_replay(
-    work: StateShardWork,
-    state: list[StateRow],
-    records: Callable[[], Iterator[StateRecord] | None],
-    context: ReadContext,
-    settings: Settings,
-) -> Iterator[TaskOutput]:
-    read = StateShardRead(work.topic)
-    first = min((each.start_offset for each in work.ranges), default=0)
-    yield ShardBegins(f"{work.topic}-{work.partition} from {first}")
-    try:
-        yield from read_and_replay(work, state, context, settings, read, records())
-    except NotReadable as err:
-        yield ShardLost()
-        if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
-            left = work.without_deleted(err.log_start_offset)
-            yield from _read_and_replay(left, state, records, context, settings)
-            return
-        if isinstance(err, LeaderLost):
-            context.live.lose_patience()
-        outputs, read = left_as_it_was(work, state, context, settings, str(err), records())
-        yield from outputs
-    yield Fact(_to_json(read))
-
-
-def _to_json(read: StateShardRead) -> dict[str, Any]:
-    return {"topic": read.topic, "gone": read.gone, "progress": [progress_to_json(each) for each in read.progress]}
+                yield from StateShard(work, state, context, task.settings, records).outputs()
 
 
 def read_from_json(payload: dict[str, Any]) -> StateShardRead:

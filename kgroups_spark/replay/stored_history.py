@@ -37,9 +37,6 @@ from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.rows import no_rows, sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
-# Tables of a lake as tasks read them: the files of a version, from which each shard takes its own rows.
-
-
 # In place of an offsets partition: all that a reader has.
 ALL_SHARDS = -1
 # The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
@@ -80,10 +77,6 @@ class StoredTable:
     uri: str
     columns: tuple[str, ...]
     files: tuple[StoredFile, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema(map(arrow_schema(self.name).field, self.columns))
 
     @property
     def shard(self) -> str:
@@ -133,15 +126,8 @@ class TaskShards:
     @property
     def rows(self) -> list[pa.Table]:
         """A row for each shard, in the table of its task."""
-        return [
-            pa.table(
-                {
-                    "shard": pa.array(shards, pa.int32()),
-                    "records": pa.array([self.records[each] for each in shards], pa.int64()),
-                }
-            )
-            for shards in self.shards
-        ]
+        schema = pa.schema({"shard": pa.int32(), "records": pa.int64()})
+        return [pa.table([shards, [self.records[each] for each in shards]], schema=schema) for shards in self.shards]
 
     def readers(self, shards: Iterable[int]) -> Iterator[PartReader]:
         """A reader for each of these shards that is large or to be read `alone`, and for the others together."""
@@ -154,9 +140,6 @@ class TaskShards:
             last.append(number)
         for some in together:
             yield PartReader(tuple(some), self.at_once, is_large=self.records[some[0]] > self.at_once)
-
-
-# Reads the rows of shards from the files of tables.
 
 
 _COLUMNS: dict[str, list[str] | None] = {
@@ -204,11 +187,7 @@ class PartReader:
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
-
-            def read(slots: SlotRange, columns: Sequence[str]) -> Iterator[pa.Table]:
-                yield commits.of_slots(self.shards[0], slots, columns)
-
-            self._large = ranges_of(read, self._at_once)
+            self._large = ranges_of(lambda *wanted: [commits.of_slots(self.shards[0], *wanted)], self._at_once)
         found = list[SlotRange]()
         for large in self._large or [EVERY_SLOT]:
             rows = self.rows(commits, only, large)
@@ -267,7 +246,19 @@ class StoredHistory:
 
     def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
         """The rows of a table that count, from rows of one offsets partition (ALL_SHARDS: of several of a night)."""
-        masks = [*self._of_place(name, rows, offsets_partition)]
+        place, begin, masks = rows.column("log_offset"), self.begins.get(offsets_partition), list[pa.ChunkedArray]()
+        horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
+        if name == CHECKPOINTS:
+            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
+            masks.append(pc.equal(rows.column("reason"), REREAD))
+            if begin is not None:
+                later = pc.greater(rows.column("audit_id"), begin.audit_id)
+                made_since = pc.and_(pc.equal(place, begin.log_offset), later)
+                masks.append(pc.or_(pc.greater(place, begin.log_offset), made_since))
+        elif begin is not None:
+            masks.append(pc.greater_equal(place, begin.log_offset))
+        if horizon is not None:
+            masks.append((pc.less_equal if name == CHECKPOINTS else pc.less)(place, horizon))
         if self.newest_audit is not None:
             counts = pc.less_equal(rows["audit_id"], self.newest_audit)
             decoded_too = self.decoded_by is not None and name in OF_GROUPS
@@ -280,24 +271,6 @@ class StoredHistory:
             counts = reduce(pc.and_, masks)
             rows = rows if pc.all(counts).as_py() else rows.filter(counts)
         return self.replaced.counting(name, rows)
-
-    def _of_place(self, name: str, rows: pa.Table, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
-        place, begin = rows.column("log_offset"), self.begins.get(offsets_partition)
-        horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
-        if name == CHECKPOINTS:
-            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
-            yield pc.equal(rows.column("reason"), REREAD)
-            if begin is not None:
-                later = pc.greater(rows.column("audit_id"), begin.audit_id)
-                made_since = pc.and_(pc.equal(place, begin.log_offset), later)
-                yield pc.or_(pc.greater(place, begin.log_offset), made_since)
-            if horizon is not None:
-                yield pc.less_equal(place, horizon)
-            return
-        if begin is not None:
-            yield pc.greater_equal(place, begin.log_offset)
-        if horizon is not None:
-            yield pc.less(place, horizon)
 
 
 @dataclass(frozen=True)
@@ -332,9 +305,7 @@ class StoredShard:
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state after the replay begins; a night has none."""
-        if CHECKPOINTS not in self.stored.tables:
-            return []
-        return corrections_of(self.rows(CHECKPOINTS))
+        return corrections_of(self.rows(CHECKPOINTS)) if CHECKPOINTS in self.stored.tables else []
 
     def state(self) -> pa.Table:
         """The state (ENTRIES) with which the replay begins: empty, or a kept one."""

@@ -140,9 +140,6 @@ def control_types(records: RecordColumns) -> pa.Array:
     return pa.array(types, pa.string())
 
 
-# Parsing of the data sources' options, which are named as in Spark's Kafka source.
-
-
 EARLIEST, LATEST = -2, -1  # in JSON offsets
 OFFSETS = ("startingOffsets", "endingOffsets")
 MOST_DIGITS = 18
@@ -236,9 +233,6 @@ def _truth(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-# `decode`: decodes records of the coordinators' logs in any DataFrame, from any source.
-
-
 COLUMNS = spark_schema(pa.schema(DECODED))
 
 
@@ -296,9 +290,6 @@ def _with_decoded(
         *columns, topics = batch.columns
         decoded = decoder.decode(topics.to_pylist(), columns[key], columns[value])
         yield pa.RecordBatch.from_arrays([*columns, *decoded.flatten()], names=names)
-
-
-# `decode` of one record type, with Kafka's message files as the schema.
 
 
 TYPED = StructType([field for field in COLUMNS if field.name in ("record_type", "value_version", "reason", "detail")])
@@ -405,9 +396,6 @@ def _require(frame: DataFrame, names: list[str], topic: str | None, columns: Str
             raise UsageError(f"decode needs binary columns key and value; {name} is {found.simpleString()}")
     if taken := [name for name in columns.names if name in names]:
         raise UsageError(f"the frame has a column {taken[0]} already: rename it, decode makes one of that name")
-
-
-# The PySpark data source `kafka-raw`: records of a live cluster's topics, with the columns that consumers hide.
 
 
 OPTIONS = ("kafka.bootstrap.servers", "commandConfig", *SHARED, "maxBytesPerSecond")
@@ -621,9 +609,6 @@ def parse_options(options: Mapping[str, str]) -> Options:
     )
 
 
-# The PySpark data source `kafka-segments`: records of log segments, with the columns that consumers hide.
-
-
 class CorruptLog(KgroupsError):
     """Damage in a segment while failOnDataLoss is on."""
 
@@ -762,17 +747,11 @@ def parse_segments_options(options: Mapping[str, str]) -> SegmentsOptions:
 
 
 def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:
-    folders = [path] if path else []
-    if paths:
-        folders += _listed(paths)
-    if not folders:
+    listed: Any = None
+    with suppress(ValueError, RecursionError):
+        listed = json.loads(paths or "[]")
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise BadOption(f"paths is a JSON list of folders, not {short(paths or '')}")
+    if not (folders := [*([path] if path else []), *listed]):
         raise BadOption("kafka-segments needs a folder: .load(folder)")
     return tuple(folders)
-
-
-def _listed(paths: str) -> list[str]:
-    with suppress(ValueError, RecursionError):
-        listed = json.loads(paths)
-        if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
-            return listed
-    raise BadOption(f"paths is a JSON list of folders, not {short(paths)}")

@@ -34,10 +34,7 @@ class SparkRunner:
         return str(self.spark.sparkContext.master).startswith("local")
 
     def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
-        return self.lines(self.frame(given, files), task) if given else []
-
-    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
-        return self.collected(rows.mapInArrow(self.function(task), self.reports))
+        return self.collected(self.frame(given, files).mapInArrow(self.function(task), self.reports)) if given else []
 
     def function(self, task: Task) -> Task:
         """The task for mapInArrow."""

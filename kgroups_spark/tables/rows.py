@@ -87,8 +87,7 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
 
 def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which epoch ms no TIMESTAMP column holds."""
-    is_out: NDArray[np.bool_] = (ms < FIRST_MS) | (ms > LAST_MS)
-    return is_out
+    return np.asarray((ms < FIRST_MS) | (ms > LAST_MS))
 
 
 def as_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -149,17 +148,14 @@ def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> NDArray[np.
     column = column.cast(pa.int64())
     if column.null_count:
         column = pc.fill_null(column, none)
-    found: NDArray[np.int64] = column.to_numpy()
-    return found
+    return np.asarray(column.to_numpy())
 
 
 def flags(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """A boolean column; null is false."""
-    found: NDArray[np.bool_] = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
-    return found
+    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False))
 
 
 def is_given(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Whether a value is not null."""
-    found: NDArray[np.bool_] = column.is_valid().to_numpy()
-    return found
+    return np.asarray(column.is_valid().to_numpy())

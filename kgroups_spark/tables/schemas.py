@@ -56,9 +56,6 @@ _OF_HISTORY: tuple[str, ...] = (*_PLACES, "group_id", "transactional_id")
 LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 
 
-# The tables from the text of definitions.py.
-
-
 _HEAD = re.compile(r"(?:struct|(\w+)) (\w+)(?: \((.*?)\): (.*))?")
 _COLUMN = re.compile(r"(\w+) ([\w<>, ]+?)( NOT NULL)?: (.*)")
 _INHERITED = re.compile(r"(?:columns|(.*)) of (\w+)(?: but (.*))?")

@@ -15,9 +15,6 @@ def spark_schema(columns: pa.Schema) -> StructType:
     return StructType.fromJson(delta_schema(columns))
 
 
-# The SQL that defines our tables.
-
-
 def table_definition(schema: StructType, comment: str, properties: Mapping[str, str]) -> str:
     """The definition after the table's name in CREATE TABLE."""
     columns = ", ".join(column_definition(field) for field in schema)

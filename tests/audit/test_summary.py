@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
-from kgroups_spark.audit.result import AuditSummary, Changes, CurrentTables, Shortfall, gone_before_we_came
+from kgroups_spark.audit.result import AuditSummary, CurrentTables, Shortfall, gone_before_we_came
+from kgroups_spark.audit.result import changes as changes_of
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 
 STARTED, FINISHED = datetime(2026, 11, 20, 1, 0, tzinfo=UTC), datetime(2026, 11, 20, 1, 0, 12, tzinfo=UTC)
@@ -39,7 +39,7 @@ def lines(audit=AUDIT, now=NOW, changes=None):
 
 
 def test_a_night_is_reported_in_a_few_lines():
-    assert lines(changes=Changes.between(6, THEN, NOW)) == [
+    assert lines(changes=changes_of(6, THEN, NOW)) == [
         "audit 7: read 110 new records from 1 partition (12.3 kB)",
         "  current state: 3 groups (3 members), 4 committed offsets, 0 offsets pending in 0 open transactions",
         "  0 offsets will expire at the brokers' next check (as of 2026-11-19 23:59:00 UTC, retention 7d (default), "
@@ -81,26 +81,27 @@ def test_the_summary_counts_findings_and_says_where_they_are():
 
 
 def test_the_summary_also_says_that_nothing_changed():
-    assert list(Changes.between(6, THEN, THEN).lines()) == ["since audit 6: the same groups, in the same states"]
+    assert changes_of(6, THEN, THEN) == "since audit 6: the same groups, in the same states"
 
 
 def test_a_group_that_is_also_in_another_offsets_partition_is_neither_new_nor_counted_again():
     """The partition count of __consumer_offsets was raised: the name hashes to another one now."""
     then, both = CurrentTables({(0, "a"): "Stable"}), CurrentTables({(0, "a"): "Stable", (2, "a"): "Empty"})
     assert "current state: 1 group (" in lines(now=both)[1]
-    assert list(Changes.between(6, then, both).lines()) == ["since audit 6: the same groups, in the same states"]
+    assert changes_of(6, then, both) == "since audit 6: the same groups, in the same states"
 
 
 def test_many_changes_are_summed_up():
-    now = CurrentTables({(0, f"group-{n}"): "Empty" for n in range(5)})
-    moved = Counter({("Stable", "Empty"): 9, ("Empty", "Stable"): 5, ("Empty", "Dead"): 2, ("Dead", "Empty"): 1})
-    changes = replace(Changes.between(1, CurrentTables(), now), moved=moved)
-    assert list(changes.lines()) == [
+    moves = [("Stable", "Empty")] * 9 + [("Empty", "Stable")] * 5 + [("Empty", "Dead")] * 2 + [("Dead", "Empty")]
+    then, now = ({(1, f"g{n}"): states[side] for n, states in enumerate(moves)} for side in (0, 1))
+    now |= {(0, f"group-{n}"): "Empty" for n in range(5)}
+    assert changes_of(1, CurrentTables(then), CurrentTables(now)) == (
         "since audit 1: 5 groups are new (group-0, group-1, group-2 and 2 more); "
         "states changed: 9 Stable to Empty, 5 Empty to Stable, 2 Empty to Dead, 1 other"
-    ]
-    one = replace(Changes.between(1, NOW, NOW), members=1, offsets=-1, expiring=1)
-    assert list(one.lines()) == ["since audit 1: +1 member; -1 committed offset; +1 expiring"]
+    )
+    less, more = {"group_members": 3, "committed_offsets": 3}, {"group_members": 4, "committed_offsets": 2}
+    one = changes_of(1, CurrentTables({}, less, 1), CurrentTables({}, more, 2))
+    assert one == "since audit 1: +1 member; -1 committed offset; +1 expiring"
 
 
 def planned(*read_before):

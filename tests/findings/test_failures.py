@@ -72,7 +72,7 @@ def test_a_failure_of_duckdb_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_comparison_that_fails_is_a_line_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = SimpleNamespace()
     monkeypatch.setattr("kgroups_spark.audit.run.current_tables", lambda _: tables)
-    monkeypatch.setattr("kgroups_spark.audit.run.Changes", SimpleNamespace(between=broken))
+    monkeypatch.setattr("kgroups_spark.audit.run.changes", broken)
     summary = _summary(cast(Any, None), ROW, cast(Any, tables), ROW)
     (note,) = summary.failures
     assert note.startswith("comparing with the audit before failed (ZeroDivisionError")

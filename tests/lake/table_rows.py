@@ -31,7 +31,9 @@ def parts_of(runner: Any, rows: DataFrame, writer: PartWriter) -> list[Part]:
         part = writer.write_batches(batches)
         yield line_batch([] if part is None else [("rows", asdict(part))])
 
-    return [Part(**reported) for _, reported in runner.lines(rows, task)]
+    return [
+        Part(**reported) for _, reported in runner.collected(rows.mapInArrow(runner.function(task), runner.reports))
+    ]
 
 
 def append_frame(writer: LakeWriter, name: str, rows: DataFrame) -> None:

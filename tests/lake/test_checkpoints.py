@@ -16,7 +16,6 @@ from kgroups_spark.lake.as_of_audit import (
     LakeAsOfAudit,
     files_before,
     old_versions,
-    remove_old_versions,
 )
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
@@ -93,10 +92,10 @@ def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     )
     commit_until(table, 11)  # version 1 set the property: audit n is version n
     left = table.files(7)
-    assert remove_old_versions(LakeAsOfAudit(lake, 7), "groups") == 0
+    assert old_versions(LakeAsOfAudit(lake, 7), "groups", remove=True) == 0
     age(table)
     assert old_versions(LakeAsOfAudit(lake, 7), "groups") == 6
-    assert remove_old_versions(LakeAsOfAudit(lake, 7), "groups") == 6
+    assert old_versions(LakeAsOfAudit(lake, 7), "groups", remove=True) == 6
     assert versions(table) == list(range(6, 12))
     reopened = Lake(lake.spark, lake.location).table("groups")
     assert (reopened.version_as_of(APP_ID, 7), reopened.files(7)) == (7, left)
@@ -105,7 +104,7 @@ def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     assert by_duckdb.version() == 7
     assert old_versions(LakeAsOfAudit(lake, 7), "groups") == 0
     # Audit 12 finishes: the next clean-up goes further.
-    assert remove_old_versions(LakeAsOfAudit(lake, 12), "groups") == 3
+    assert old_versions(LakeAsOfAudit(lake, 12), "groups", remove=True) == 3
     with pytest.raises(KgroupsError, match="the version of audit 7 is no longer"):
         reopened.version_as_of(APP_ID, 7)
 

@@ -17,9 +17,9 @@ from kgroups_spark.replay.state_logs import (
     RECORDS,
     Settings,
     StateRecord,
+    StateShard,
     StateShardRead,
     StateShardWork,
-    read_and_replay,
 )
 from kgroups_spark.sources.partition_log import SegmentPiece
 
@@ -65,7 +65,7 @@ class StateNights:
     def _run(self, work, log, state, history=None):
         read, added = StateShardRead(self.topic), {}
         context = ReadContext(1, self.release, lambda path: io.BytesIO(log))
-        for name, rows in read_and_replay(work, state, context, self.settings, read, history):
+        for name, rows in StateShard(work, state, context, self.settings, lambda: history).read_on(read):
             added.setdefault(name, []).extend(pa.Table.from_batches([rows]).to_pylist())
         self.state = [StateRow(*(row[k] for k in StateRow._fields)) for row in added.pop("state_log_state", ())]
         for name, rows in added.items():

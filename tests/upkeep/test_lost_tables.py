@@ -40,7 +40,7 @@ def read(lake: Audited, name: str) -> int:
 
 def maintain(lake: Audited) -> None:
     # The logs of this lake are in memory, so there are no files to delete.
-    with in_memory(), mock.patch("kgroups_spark.audit.maintain.remove_old_versions", lambda *_: 0):
+    with in_memory(), mock.patch("kgroups_spark.audit.maintain.old_versions", lambda *_, **__: 0):
         run_maintain(lake.session, MaintainOptions(lake=lake.lake, optimize=False))
 
 

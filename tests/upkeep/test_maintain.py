@@ -27,7 +27,7 @@ from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
-from kgroups_spark.replay.shard_states import Stored, history_below, state_task
+from kgroups_spark.replay.shard_states import Stored, states_at
 from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost
 from kgroups_spark.replay.stages import ShardTask, replay_shards
 from kgroups_spark.replay.stored_history import TaskShards
@@ -165,9 +165,7 @@ def state_of_history(spark, lake):
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
     stored = Stored(opened)
-    history, tasks = history_below(opened, stored, ends, audit.release_version)
-    task = state_task(history, audit.release_version, audit.audit_id)
-    made = replayed(stored, tasks, task, CHECKPOINTS).to_pylist()
+    made = replayed(stored, *states_at(stored, ends, audit.release_version, audit.audit_id), CHECKPOINTS).to_pylist()
     saved = [row for row in rows(lake, "checkpoints") if row["reason"] == NIGHT]
     newest = max(row["audit_id"] for row in saved)
     states = (made, [row for row in saved if row["audit_id"] == newest])

@@ -71,7 +71,7 @@ def demo() -> Audited:
 def test_what_is_left_of_history_says_the_same_or_nothing(demo: Audited, days: int) -> None:
     kept = Audited(demo)
     # The logs of this lake are in memory, so there are no files to delete.
-    no_files = mock.patch("kgroups_spark.audit.maintain.remove_old_versions", lambda *_: 0)
+    no_files = mock.patch("kgroups_spark.audit.maintain.old_versions", lambda *_, **__: 0)
     with in_memory(), no_files:
         options = MaintainOptions(lake=kept.lake, keep_ms=days * DAY, optimize=False)
         assert run_maintain(kept.session, options).rows_removed["group_member_versions"]
