@@ -44,31 +44,20 @@ _USED = """
 USED = tuple(_USED.split())
 
 # Values that no message may show.
-SECRET = (
-    "sasl.jaas.config",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "ssl.key.password",
-    "ssl.keystore.key",
-    "ssl.keystore.password",
-    "ssl.truststore.password",
-)
+_SECRET = """
+    sasl.jaas.config sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.assertion.private.key.passphrase
+    ssl.key.password ssl.keystore.key ssl.keystore.password ssl.truststore.password
+"""
+SECRET = tuple(_SECRET.split())
 
 SECURITY = ("sasl.", "security.", "ssl.")
 # Names of security that change nothing here begin like this. Other names than these are ignored with a note, too, as
 # Java ignores them.
-PASSED_OVER = (
-    "sasl.kerberos.",
-    "sasl.login.",
-    "sasl.oauthbearer.",
-    "security.providers",
-    "ssl.cipher.suites",
-    "ssl.keymanager.algorithm",
-    "ssl.protocol",
-    "ssl.provider",
-    "ssl.secure.random.implementation",
-    "ssl.trustmanager.algorithm",
-)
+_PASSED_OVER = """
+    sasl.kerberos. sasl.login. sasl.oauthbearer. security.providers ssl.cipher.suites ssl.keymanager.algorithm
+    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+"""
+PASSED_OVER = tuple(_PASSED_OVER.split())
 
 _IN_JAAS = 'set username and password in sasl.jaas.config: ...LoginModule required username="..." password="...";'
 # Name and what to do instead.

@@ -312,21 +312,17 @@ def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str
     content = read_bytes(location, f"ssl.{store}.location")
     kind = _kind_of(content)
     if kind == "PKCS12":
-        return source, _text_of_pkcs12(store, source, content, properties)
+        password = properties.get(f"ssl.{store}.password")
+        try:
+            return source, pem_of_pkcs12(content, password)
+        except ValueError as error:
+            why = f"ssl.{store}.password {'is wrong' if password else 'is not given'}, or it is damaged"
+            raise BadClientProperty(f"{source} cannot be read: {why}") from error
     if kind == "PEM":
         return source, content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
     if kind is None:
         raise BadClientProperty(f"{source} is neither PEM, with -----BEGIN ...-----, nor PKCS12")
     raise BadClientProperty(f"{source} is a {kind} store, which only Java reads. {_convert(store, location)}")
-
-
-def _text_of_pkcs12(store: str, source: str, content: bytes, properties: Mapping[str, str]) -> str:
-    password = properties.get(f"ssl.{store}.password")
-    try:
-        return pem_of_pkcs12(content, password)
-    except ValueError as error:
-        wrong = "is wrong" if password else "is not given"
-        raise BadClientProperty(f"{source} cannot be read: ssl.{store}.password {wrong}, or it is damaged") from error
 
 
 def _kind_of(content: bytes) -> str | None:

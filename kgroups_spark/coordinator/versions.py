@@ -21,9 +21,11 @@ from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
 #
 # The rules are those of Kafka GroupMetadataManager.getOrMaybeCreatePersisted{Consumer,Share,Streams}Group, per release:
 #
-# no group a value creates it; a tombstone is ignored (3.7 to 3.9, and share groups of 4.0: fails) a group of its type
-# used as it is a simple classic group replaced by an empty group of the type, by values and tombstones alike (T31),
-# since offset commits come first. Consumer since 4.0, streams since 4.2.1, share never (T33) any other group fails
+#     no group                a value creates it; a tombstone is ignored (3.7 to 3.9, and share groups of 4.0: fails)
+#     a group of its type     used as it is
+#     a simple classic group  replaced by an empty group of the type, by values and tombstones alike (T31), since offset
+#                             commits come first. Consumer since 4.0, streams since 4.2.1, share never (T33)
+#     any other group         fails
 
 
 Modern = ConsumerGroup | ShareGroup | StreamsGroup

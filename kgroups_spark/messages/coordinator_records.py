@@ -79,14 +79,9 @@ TRANSACTION_STATE = record_types("__transaction_state")
 
 # The logs in which Kafka's coordinators keep their state: the differences between them, as data.
 #
-# | log | coordinator | a record belongs to the partition of | |---|---|---| | `__consumer_offsets` | group
-# (GroupCoordinatorService.partitionFor) | the group id | | `__share_group_state` | share
-# (ShareCoordinatorService.partitionFor, 4.0 to 4.4) | the text `groupId:topicId:partition`
-# (SharePartitionKey.asCoordinatorKey) | | `__transaction_state` | transaction (TransactionStateManager.partitionFor,
-# 0.11 to 4.4) | the transactional id |
-#
-# All three take Utils.abs(String.hashCode) modulo the topic's partition count. The keys of every record type of a log
-# have the fields that determine its partition.
+# A record belongs to the partition of the group id (GroupCoordinatorService.partitionFor), of the text
+# `groupId:topicId:partition` (ShareCoordinatorService.partitionFor, 4.0 to 4.4), or of the transactional id
+# (TransactionStateManager.partitionFor, 0.11 to 4.4): Utils.abs(String.hashCode) modulo the topic's partition count.
 
 
 Key = Mapping[str, Any]

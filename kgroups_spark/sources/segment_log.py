@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,8 @@ class SegmentLog(PartitionLog):
     """
 
     copy: PartitionCopy
+    _scanned: dict[str, BatchColumns] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _held_back: dict[str, BatchColumns] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     @property
     def partition(self) -> int:
@@ -87,7 +89,7 @@ class SegmentLog(PartitionLog):
     def end_offset(self) -> int:
         """See PartitionLog. The active segment may be empty, and the cleaner may have removed the last batches before
         it, so its base offset counts, too."""
-        ends: list[int] = (self._last.last_offset + 1).tolist()
+        ends: list[int] = (self.last_batch.last_offset + 1).tolist()
         return max([self.copy.segments[-1].base_offset, *ends])
 
     @property
@@ -99,11 +101,6 @@ class SegmentLog(PartitionLog):
         return self._tail[1]
 
     @property
-    def last_batch(self) -> BatchColumns:
-        """The header of the last batch that is not held back; empty if there is none."""
-        return self._last
-
-    @property
     def newest_epoch(self) -> int:
         """The newest confirmed leader epoch at the log's end; -1: none is."""
         epochs = self._tail[0].leader_epoch
@@ -111,12 +108,12 @@ class SegmentLog(PartitionLog):
         return max(int(confirmed[-1]) if len(confirmed) else NO_EPOCH, self.leader_epoch_after(0), NO_EPOCH)
 
     def leader_epoch_after(self, offset: int) -> int:
-        at_the_end = len(self._last) and int(self._last.base_offset[0]) >= offset
-        return int(self._last.leader_epoch[0]) if at_the_end else NO_EPOCH
+        at_the_end = len(self.last_batch) and int(self.last_batch.base_offset[0]) >= offset
+        return int(self.last_batch.leader_epoch[0]) if at_the_end else NO_EPOCH
 
     @property
     def newest_timestamp(self) -> int | None:
-        return int(self._last.max_timestamp[0]) if len(self._last) else None
+        return int(self.last_batch.max_timestamp[0]) if len(self.last_batch) else None
 
     def headers_at(self, base_offset: int) -> BatchColumns:
         return self._with_last_epoch(self.copy.segments_from(base_offset)[0])
@@ -217,19 +214,12 @@ class SegmentLog(PartitionLog):
         return BatchColumns.empty(), BatchColumns.empty()
 
     @cached_property
-    def _last(self) -> BatchColumns:
+    def last_batch(self) -> BatchColumns:
+        """The header of the last batch that is not held back; empty if there is none."""
         for segment in reversed(self.copy.segments):
             if len(self._scan(segment)):
                 return self._with_last_epoch(segment)[-1:]
         return BatchColumns.empty()
-
-    @cached_property
-    def _scanned(self) -> dict[str, BatchColumns]:
-        return {}
-
-    @cached_property
-    def _held_back(self) -> dict[str, BatchColumns]:
-        return {}
 
     def _scan(self, segment: SegmentFile) -> BatchColumns:
         if segment.path not in self._scanned:
