@@ -107,10 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the differences; summary and counts go to stderr. Returns the exit code."""
     if not 1 <= len(arguments.release_version) <= 2:
         raise UsageError("name one release or two: --release-version 4.3 --release-version 3.9")
-    if arguments.segments:
-        found = _compare_segments(arguments)
-    else:
-        found = _compare(arguments, existing_lake(arguments))
+    segments = arguments.segments
+    found = _compare_segments(arguments) if segments else _compare(arguments, existing_lake(arguments))
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
     rows = [each._asdict() for each in found.differences]

@@ -14,6 +14,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+from operator import itemgetter
 
 from kgroups_spark.cli.form import (
     FAIL_IF_ANY,
@@ -29,7 +30,7 @@ from kgroups_spark.cli.form import (
 )
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.output import say
-from kgroups_spark.sql.reader import SqlCondition, of_groups, of_topics, require_known
+from kgroups_spark.sql.reader import all_of, between, of_groups, of_topics, require_known
 from kgroups_spark.sql.views import columns_of
 from kgroups_spark.words import counted, group_count, to_datetime
 
@@ -61,23 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.redeliveries:
         view, time, columns = "redeliveries", "day", REDELIVERIES
         limits = {name: at.replace(hour=0, minute=0, second=0, microsecond=0) for name, at in limits.items()}
-    parts = [of_groups(arguments.group or None), of_topics(arguments.topic)]
-    parts += [
-        SqlCondition(f"{time} {'>=' if name == 'since' else '<='} :{name}", {name: at}) for name, at in limits.items()
-    ]
-    rows = reader.sql(
-        f"SELECT * FROM {view} WHERE {' AND '.join(part.sql for part in parts)}",
-        **{name: value for part in parts for name, value in part.parameters.items()},
-    )
-    rows.sort(
-        key=lambda row: (
-            str(row[time] or ""),
-            row["group_id"],
-            row["topic_id"],
-            row["partition"],
-            row.get("log_offset"),
-        )
-    )
+    chosen = all_of(of_groups(arguments.group or None), of_topics(arguments.topic), between(time, limits))
+    rows = reader.sql(f"SELECT * FROM {view} WHERE {chosen.sql}", **chosen.parameters)
+    place = itemgetter("group_id", "topic_id", "partition")
+    rows.sort(key=lambda row: (str(row[time] or ""), *place(row), row.get("log_offset")))
     write(rows, list(columns_of(view)), columns, arguments)
     again = f" delivered again {sum(row['redeliveries'] for row in rows):,} times" if arguments.redeliveries else ""
     records = counted(sum(row["records"] for row in rows), "record")

@@ -69,10 +69,7 @@ SCREENS: dict[tuple[What, str], str] = {
     ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST* client_id* "
     "partition_count=#PARTITIONS +member_epoch=CURRENT-EPOCH +current_assignment +assignment_epoch=TARGET-EPOCH "
     "+target_assignment +?upgraded",
-    (
-        "members",
-        "share",
-    ): "group_id=GROUP member_id=CONSUMER-ID client_host=HOST* client_id* "
+    ("members", "share"): "group_id=GROUP member_id=CONSUMER-ID client_host=HOST* client_id* "
     "partition_count=#PARTITIONS +member_epoch current_assignment=ASSIGNMENT",
     ("members", "streams"): "group_id=GROUP +assignment_epoch=TARGET-ASSIGNMENT-EPOCH +topology_epoch member_id=MEMBER "
     "+member_protocol +member_epoch process_id=PROCESS* client_id* -tasks=ASSIGNMENTS~ +all_tasks=ASSIGNMENTS~",
@@ -135,7 +132,11 @@ def run(arguments: argparse.Namespace) -> int:
             yield group
 
     if is_table:
-        _print_tables(reader, groups(), what, arguments)
+        for number, (rows, columns) in enumerate(_tables(reader, groups(), what, arguments)):
+            if number:
+                show("")
+            write_rows(rows, columns, "table")
+            sys.stdout.flush()  # before the next group's notes on stderr
     else:
         write(_rows(reader, groups(), what, moment.known, arguments), COLUMNS[what], (), arguments)
     first, *notes = moment.closing(counted(len(found), "group"))
@@ -161,11 +162,12 @@ def _rows(
         say_lines(notes_on(reader, group, arguments))
 
 
-def _print_tables(reader: LakeReader, groups: Iterable[Described], what: What, arguments: argparse.Namespace) -> None:
+def _tables(
+    reader: LakeReader, groups: Iterable[Described], what: What, arguments: argparse.Namespace
+) -> Iterator[tuple[Rows, tuple[Column, ...]]]:
     """A table for each group, as Kafka prints it; for states, one for all groups with the same columns. The notes on a
     group precede its table."""
     states: dict[tuple[Column, ...], Rows] = {}
-    tables = 0
     release_version = reader.last_audit["release_version"]
     for group in groups:
         say_lines(notes_on(reader, group, arguments))
@@ -174,17 +176,8 @@ def _print_tables(reader: LakeReader, groups: Iterable[Described], what: What, a
         if what == "state":
             states.setdefault(columns, []).extend(rows)
         elif rows:
-            tables += _print_table(rows, columns, is_first=not tables)
-    for columns, rows in states.items():
-        tables += _print_table(rows, columns, is_first=not tables)
-
-
-def _print_table(rows: Rows, columns: tuple[Column, ...], *, is_first: bool) -> int:
-    if not is_first:
-        show("")
-    write_rows(rows, columns, "table")
-    sys.stdout.flush()  # before the next group's notes on stderr
-    return 1
+            yield rows, columns
+    yield from ((rows, columns) for columns, rows in states.items())
 
 
 def screen_of(group: Described, what: What, rows: Rows, verbose: bool) -> tuple[Column, ...]:

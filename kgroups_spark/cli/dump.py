@@ -49,8 +49,6 @@ from kgroups_spark.records.columns import (
 from kgroups_spark.words import did_you_mean, format_time, quoted, typed_word
 
 if TYPE_CHECKING:
-    from kgroups_spark.messages.coordinator_records import CoordinatorLog
-    from kgroups_spark.records.columns import CorruptBatch, RecordColumns
     from kgroups_spark.sources.segments import PartitionCopy
 
 
@@ -75,6 +73,10 @@ class RecordLines:
         places = zip(records.offset.tolist(), records.timestamp.tolist(), records.batch.tolist(), strict=True)
         for row, (offset, timestamp, batch) in enumerate(places):
             yield self._place | {"offset": offset, "timestamp": _time(timestamp)} | facts[batch] | decoded[row]
+
+    def of(self, file: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
+        """The lines of what was read from the file."""
+        return self.of_records(item) if isinstance(item, RecordColumns) else iter([self.of_corrupt_batch(item, file)])
 
     def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
         """The line of bytes that cannot be read."""
@@ -160,29 +162,16 @@ def _undecodable(records: RecordColumns, row: int, outcome: Undecodable) -> Line
 
 def _batch_facts(batches: BatchColumns) -> list[Line]:
     """The fields of each batch that its records have; Kafka's -1 for none is null."""
-    columns = (
-        batches.timestamp_type,
-        batches.base_offset,
-        batches.magic,
-        batches.leader_epoch,
-        batches.producer_id,
-        batches.producer_epoch,
-        batches.is_transactional,
-    )
-    return [
-        {
-            "timestamp_type": "LogAppendTime" if timestamp_type else "CreateTime",
-            "batch_base_offset": base_offset,
-            "batch_magic": magic,
-            "leader_epoch": _known(leader_epoch),
-            "producer_id": _known(producer_id),
-            "producer_epoch": _known(producer_epoch),
-            "is_transactional": is_transactional,
-        }
-        for timestamp_type, base_offset, magic, leader_epoch, producer_id, producer_epoch, is_transactional in zip(
-            *(column.tolist() for column in columns), strict=True
-        )
-    ]
+    columns = {
+        "timestamp_type": ["LogAppendTime" if kind else "CreateTime" for kind in batches.timestamp_type.tolist()],
+        "batch_base_offset": batches.base_offset.tolist(),
+        "batch_magic": batches.magic.tolist(),
+        "leader_epoch": map(_known, batches.leader_epoch.tolist()),
+        "producer_id": map(_known, batches.producer_id.tolist()),
+        "producer_epoch": map(_known, batches.producer_epoch.tolist()),
+        "is_transactional": batches.is_transactional.tolist(),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None) -> Line:
@@ -350,18 +339,11 @@ def _one_of(names: Iterable[str], joined_by: str = "or") -> str:
 
 def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
-    from kgroups_spark.records.columns import CorruptBatch
     from kgroups_spark.sources.partition_log import SegmentPiece
     from kgroups_spark.sources.segment_log import SegmentReading, Span
     from kgroups_spark.sources.segments import foreign_form
 
     lines = RecordLines(segments.topic, segments.partition, COORDINATOR_LOGS[segments.log or TOPICS[0]])
-
-    def lines_of(path: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
-        if isinstance(item, CorruptBatch):
-            yield lines.of_corrupt_batch(item, path)
-        else:
-            yield from lines.of_records(item)
 
     if segments.copy is not None:
         lots = [[SegmentPiece(file.path, 0, file.size, file) for file in segments.copy.segments]]
@@ -373,11 +355,11 @@ def _lines(segments: Segments) -> Iterator[Line]:
         if segments.copy is None and (form := foreign_form(pieces[0].path)):
             raise UsageError(f"{pieces[0].path} is not a segment{form}")
         for path, item in reading.items():
-            yield from lines_of(path, item)
+            yield from lines.of(path, item)
         if reading.held_back is not None:
             say(f"{reading.unconfirmed}; audits read it once another batch follows it")
             for path, item in SegmentReading(replace(span, pieces=[reading.held_back])).items():
-                yield from (line | {"unconfirmed": reading.unconfirmed} for line in lines_of(path, item))
+                yield from (line | {"unconfirmed": reading.unconfirmed} for line in lines.of(path, item))
         if reading.half_written is not None:
             path, position, why = reading.half_written
             say(f"{path}: reading ended at byte {position}: {why}")

@@ -48,10 +48,13 @@ from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.output import Column, say, say_lines
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import (
+    EVERYTHING,
     LakeReader,
     Rows,
     SqlCondition,
     about_waiting,
+    all_of,
+    between,
     deleted_next,
     of_groups,
     of_topics,
@@ -177,16 +180,10 @@ def newest(reader: LakeReader, asked: Source, chosen: SqlCondition, limit: int) 
 
 def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> SqlCondition:
     """The conditions of the options; {time} is the placeholder for the column of times."""
-    parts = [of_groups(groups), of_topics(arguments.topic)]
-    if arguments.event:
-        names = ", ".join(f"'{name}'" for name in arguments.event)
-        parts.append(SqlCondition(f"event IN ({names})", {}))
-    for name, comparison in (("since", ">="), ("until", "<=")):
-        moment = getattr(arguments, name)
-        if moment is not None:
-            parts.append(SqlCondition(f"{{time}} {comparison} :{name}", {name: to_datetime(moment)}))
-    parameters = {name: value for part in parts for name, value in part.parameters.items()}
-    return SqlCondition(" AND ".join(part.sql for part in parts), parameters)
+    names = ", ".join(f"'{name}'" for name in arguments.event or ())
+    events = SqlCondition(f"event IN ({names})", {}) if names else EVERYTHING
+    limits = {name: to_datetime(at) for name in ("since", "until") if (at := getattr(arguments, name)) is not None}
+    return all_of(of_groups(groups), of_topics(arguments.topic), events, between("{time}", limits))
 
 
 def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:

@@ -105,7 +105,12 @@ def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
     """
     writer = csv.writer(_LineFeeds(out), lineterminator=_LineFeeds.INSTEAD_OF)
     shown = printable if out.isatty() else str
-    return lambda cells: writer.writerow([shown(cell) if isinstance(cell, str) else cell for cell in _csv_cells(cells)])
+
+    def cell(value: Any) -> Any:
+        value = json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value
+        return shown(value) if isinstance(value, str) else value
+
+    return lambda cells: writer.writerow([*map(cell, cells)])
 
 
 class _Writes(Protocol):
@@ -123,11 +128,6 @@ class _LineFeeds:
 
     def write(self, line: str) -> object:
         return self._out.write(line.removesuffix(self.INSTEAD_OF) + "\n")
-
-
-def _csv_cells(cells: Iterable[Any]) -> Iterator[Any]:
-    for value in cells:
-        yield json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value
 
 
 def plain_value(value: Any) -> Any:
@@ -497,26 +497,16 @@ def _write_local(output: Path, content: bytes) -> None:
         output.write_bytes(content)
         return
     output = _followed(output)
-    part = _part_of(output)
+    # The name cannot be guessed, and an existing file or link of that name is refused.
+    part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
     file = part.open("xb")
-    with _removed_if_broken(part):
+    try:
         with file:
             file.write(content)
         part.replace(output)
-
-
-def _part_of(output: Path) -> Path:
-    """A file beside the output. The name cannot be guessed, and an existing file or link of that name is refused."""
-    return output.with_name(f".{output.name}.{secrets.token_hex(8)}")
-
-
-@contextmanager
-def _removed_if_broken(file: Path) -> Iterator[None]:
-    try:
-        yield
     except BaseException:
         with suppress(OSError):
-            file.unlink()
+            part.unlink()
         raise
 
 

@@ -105,7 +105,6 @@ class DuckDbLake:
             name for name, table in there.items() if is_lost(recorded.get(name), newest[name], table.file_uris)
         }
         self._datasets: dict[str, pa.dataset.Dataset] = {}
-        self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
         self._has_comments = False
 
@@ -167,16 +166,14 @@ class DuckDbLake:
             self.comment()
         return self.connection
 
-    @property
+    @cached_property
     def connection(self) -> DuckDBPyConnection:
         """The lake's own connection, created on first use. Times are TIMESTAMP WITH TIME ZONE, shown in UTC."""
-        if self._connection is None:
-            import duckdb
+        import duckdb
 
-            self._connection = duckdb.connect()
-            for setting in (SETTINGS, *(() if self._reaches_files else (NO_FILES,))):
-                self._connection.execute(setting)
-        return self._connection
+        connection = duckdb.connect()
+        connection.execute(SETTINGS if self._reaches_files else f"{SETTINGS}; {NO_FILES}")
+        return connection
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
         """Makes missing tables, views and functions, given in the order of NAMES."""
@@ -397,9 +394,10 @@ def duckdb_reader(location: str, *, must: bool, say: Callable[[str], object] = l
         from deltalake.exceptions import DeltaError
 
         try:
-            with _damage(location):
-                # deltalake does not know Hadoop's file:/x.
-                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
+            # deltalake does not know Hadoop's file:/x.
+            return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
+        except pa.ArrowInvalid as error:
+            raise KgroupsError(_unreadable(location, error)) from error
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {_in_one_line(error)}"
             if not must:
@@ -426,22 +424,12 @@ def _delta_refusal(location: str) -> Iterator[None]:
     from deltalake.exceptions import DeltaError
 
     try:
-        with _damage(location):
-            yield
+        yield
     except DeltaError as error:
         raise KgroupsError(
             f"the lake at {location} cannot be read without Spark: {_in_one_line(error)}; --engine spark reads it"
         ) from error
-    except OSError as error:
-        raise KgroupsError(_unreadable(location, error)) from error
-
-
-@contextmanager
-def _damage(location: str) -> Iterator[None]:
-    """Within the block, raises KgroupsError for a file that is no Parquet any more, which no engine can read."""
-    try:
-        yield
-    except pa.ArrowInvalid as error:
+    except (OSError, pa.ArrowInvalid) as error:  # ArrowInvalid: a file that is no Parquet any more
         raise KgroupsError(_unreadable(location, error)) from error
 
 

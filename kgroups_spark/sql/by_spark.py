@@ -20,7 +20,7 @@ from kgroups_spark.errors import reported_in_one_line
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.reader import NO_QUERY, ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.sql.views import KNOWN_HISTORY, NAMES, known_history_sql, needed_for, view_sql, with_what_they_need
+from kgroups_spark.sql.views import KNOWN_HISTORY, NAMES, known_history_sql, needed_for, view_sql
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import did_you_mean
@@ -45,38 +45,27 @@ SHOWING |= {"DescribeFunction", "ExplainCommand", "DescribeQueryCommand"}
 COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 
 
-class SparkQueries:
-    """Runs queries in one session, in which the lake's tables, views and functions are temporary."""
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    """Within the block, the session has SETTINGS, for checking and running a text; then the old values return."""
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
 
-    @contextmanager
-    def settings(self) -> Iterator[None]:
-        """Within the block, the session has SETTINGS, for checking and running a text; then the old values return."""
-        before = {name: self._spark.conf.get(name, None) for name in SETTINGS}
-        for name, value in SETTINGS.items():
-            self._spark.conf.set(name, value)
-        try:
-            yield
-        finally:
-            for name, old in before.items():
-                self._spark.conf.unset(name) if old is None else self._spark.conf.set(name, old)
-
-    def names(self, text: str) -> list[str]:
-        """The lake's tables, views and functions that the text may need. Raises SqlError unless it is a query."""
-        jvm: Any = self._spark._jvm
-        plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        for node in _with_inner(plan):
-            kind = node.getClass().getSimpleName()
-            is_command = jvm.py4j.reflection.TypeUtil.isInstanceOf(COMMAND, node) or kind.startswith("Insert")
-            if is_command and kind not in SHOWING:
-                raise SqlError(f"{NO_QUERY} ({kind} is refused)")
-        return list(needed_for(text))
-
-    def frame(self, text: str, parameters: Mapping[str, Any]) -> DataFrame:
-        """The text's answer. Its `names` must have been checked, and exist. Raises PySparkException."""
-        return self._spark.sql(text, args={name: _argument(value) for name, value in parameters.items()})
+def _require_query(spark: SparkSession, text: str) -> None:
+    """Raises SqlError unless the text is a query."""
+    jvm: Any = spark._jvm
+    for node in _with_inner(spark._jsparkSession.sessionState().sqlParser().parsePlan(text)):
+        kind = node.getClass().getSimpleName()
+        is_command = jvm.py4j.reflection.TypeUtil.isInstanceOf(COMMAND, node) or kind.startswith("Insert")
+        if is_command and kind not in SHOWING:
+            raise SqlError(f"{NO_QUERY} ({kind} is refused)")
 
 
 def _argument(value: object) -> object:
@@ -172,7 +161,6 @@ class SparkReader(LakeReader):
         self.location = lake.location
         # PySpark prints every refused query with the JVM's stack, in addition to its exception.
         logging.getLogger("SQLQueryContextLogger").disabled = True
-        self._queries = SparkQueries(spark)
 
     @property
     def audit_id(self) -> int:
@@ -186,12 +174,12 @@ class SparkReader(LakeReader):
             return self._tables.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        with _refusals(), self._queries.settings():
+        with _refusals(), _settings(self.spark):
             return self._frame(query, parameters).toArrow()
 
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
         with _refusals():
-            with self._queries.settings():
+            with _settings(self.spark):
                 # As bytes, one partition of the answer at a time: Spark itself returns either Python rows, or all of
                 # the answer as Arrow at once.
                 answer = self._frame(query, parameters)
@@ -208,12 +196,13 @@ class SparkReader(LakeReader):
 
     def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
         """A query's answer, not computed yet; otherwise as `arrow`."""
-        with _refusals(), self._queries.settings():
+        with _refusals(), _settings(self.spark):
             return self._frame(query, parameters)
 
     def _frame(self, query: str, parameters: Mapping[str, Any] | None) -> DataFrame:
-        make(self.spark, self._tables, with_what_they_need(self._queries.names(query)))
-        return self._queries.frame(query, parameters or {})
+        _require_query(self.spark, query)
+        make(self.spark, self._tables, needed_for(query))
+        return self.spark.sql(query, args={name: _argument(value) for name, value in (parameters or {}).items()})
 
     @cached_property
     def _tables(self) -> LakeAsOfAudit:

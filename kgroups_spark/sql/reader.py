@@ -256,6 +256,18 @@ class SqlCondition(NamedTuple):
 EVERYTHING = SqlCondition("true", {})
 
 
+def all_of(*parts: SqlCondition) -> SqlCondition:
+    """The condition for rows that meet all of these."""
+    parameters = {name: value for part in parts for name, value in part.parameters.items()}
+    return SqlCondition(" AND ".join(part.sql for part in parts), parameters)
+
+
+def between(time: str, limits: Mapping[str, datetime]) -> SqlCondition:
+    """The condition for rows whose time, a column, is from `since` and up to `until`; each may be missing."""
+    compared = [f"{time} {'>=' if name == 'since' else '<='} :{name}" for name in limits]
+    return SqlCondition(" AND ".join(compared), dict(limits)) if compared else EVERYTHING
+
+
 def of_groups(groups: Iterable[str] | None) -> SqlCondition:
     """The condition for rows of these groups; None: all rows."""
     if groups is None:
