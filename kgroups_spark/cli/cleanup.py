@@ -36,7 +36,7 @@ SCREEN = screen("group_id=GROUP group_type=TYPE* state* topic idle_since offset_
 COLUMNS = ["offsets_partition", "group_id", "group_type", "state", "topic", "idle_since", "offset_count", "expires_at"]
 
 UNUSED = """
-SELECT offsets_partition, group_id, group_type, state, CAST(NULL AS VARCHAR) AS topic, idle_since, offset_count,
+SELECT offsets_partition, group_id, group_type, state, CAST(NULL AS STRING) AS topic, idle_since, offset_count,
   expires_at
 FROM unused_groups WHERE idle_since <= :latest
 UNION ALL

@@ -1,5 +1,5 @@
 SELECT group_id, group_type,
-  CAST(CAST(date_trunc('day', rebalance_timestamp) AS DATE) AS VARCHAR) AS day,
+  CAST(CAST(date_trunc('day', rebalance_timestamp) AS DATE) AS STRING) AS day,
   count(*) AS rebalances,
   count(*) FILTER (WHERE outcome = 'superseded') AS superseded,
   max(duration_ms) AS longest_ms,

@@ -1,7 +1,7 @@
-SELECT CAST(CAST(day AS DATE) AS VARCHAR) AS day, group_id,
+SELECT CAST(CAST(day AS DATE) AS STRING) AS day, group_id,
   CAST(sum(redeliveries) AS BIGINT) AS redeliveries,
   CAST(sum(records) AS BIGINT) AS records,
   max(delivery_count) AS delivery_count
 FROM redeliveries
-GROUP BY CAST(CAST(day AS DATE) AS VARCHAR), group_id
+GROUP BY CAST(CAST(day AS DATE) AS STRING), group_id
 ORDER BY day DESC NULLS LAST, redeliveries DESC, group_id
