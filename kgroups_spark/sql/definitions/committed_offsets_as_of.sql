@@ -8,7 +8,10 @@
 -- is_orphan: No group of that id existed
 -- known of groups_as_of
 
-WITH kgroups_known AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
@@ -19,7 +22,7 @@ numbered AS (
       ORDER BY commits.log_offset DESC
     ) AS number
   FROM main.effective_commits AS commits
-  LEFT JOIN log_ends_as_of(ts) AS ends USING (offsets_partition)
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = commits.offsets_partition
   WHERE commits.effective_log_offset < ends.end_offset
     OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
 ),

@@ -6,7 +6,10 @@
 -- log_timestamp: Log time of that record; null: it has none
 -- known of groups_as_of
 
-WITH kgroups_known AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
@@ -15,7 +18,7 @@ numbered AS (
       PARTITION BY versions.offsets_partition, versions.group_id, versions.member_id ORDER BY versions.log_offset DESC
     ) AS number
   FROM main.group_member_versions AS versions
-  LEFT JOIN log_ends_as_of(ts) AS ends USING (offsets_partition)
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = versions.offsets_partition
   WHERE ends.end_offset IS NULL OR versions.log_offset < ends.end_offset
 ),
 -- Versions have a partition's topic by name or id, as its record did; the other is completed as in group_members.

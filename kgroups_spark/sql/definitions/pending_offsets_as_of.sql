@@ -7,7 +7,10 @@
 -- audit_id: The audit that read the record (table audits)
 -- known of groups_as_of
 
-WITH kgroups_known AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+kgroups_known AS (
   SELECT known_as_of(ts) AS kgroups_known
 ),
 numbered AS (
@@ -22,7 +25,7 @@ numbered AS (
       ORDER BY commits.log_offset DESC
     ) AS number
   FROM main.effective_commits AS commits
-  LEFT JOIN log_ends_as_of(ts) AS ends USING (offsets_partition)
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = commits.offsets_partition
   WHERE (ends.end_offset IS NULL OR commits.log_offset < ends.end_offset)
     AND (
       commits.committed_offset IS NULL

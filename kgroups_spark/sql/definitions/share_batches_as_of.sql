@@ -8,6 +8,9 @@
 WITH kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
 ),
+kgroups_records AS (
+  SELECT * FROM share_records_as_of(ts)
+),
 records AS (
   SELECT *,
     from_json(
@@ -17,7 +20,7 @@ records AS (
           {"firstOffset": "BIGINT", "lastOffset": "BIGINT", "deliveryState": "INTEGER", "deliveryCount": "INTEGER"}
         ]}'
     ) AS v
-  FROM share_records_as_of(ts)
+  FROM kgroups_records
 ),
 started AS (
   SELECT *, max(audit_id) OVER its AS newest_audit_id, count(*) OVER its AS records,

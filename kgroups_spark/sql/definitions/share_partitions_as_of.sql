@@ -11,6 +11,9 @@ WITH kgroups_known AS (
 kgroups_of_groups AS (
   SELECT known_as_of(ts) AS known
 ),
+kgroups_records AS (
+  SELECT * FROM share_records_as_of(ts)
+),
 kgroups_group_ends AS (
   SELECT * FROM log_ends_as_of(ts)
 ),
@@ -22,7 +25,7 @@ records AS (
         "deliveryCompleteCount": "INTEGER", "createTimestamp": "BIGINT", "writeTimestamp": "BIGINT"}'
     ) AS v,
     row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset DESC) AS age
-  FROM share_records_as_of(ts)
+  FROM kgroups_records
 ),
 -- An update changes no field that is -1, except the count; without a snapshot the state epoch is 0, and -1 is null.
 states AS (
@@ -47,7 +50,7 @@ states AS (
 ends AS (
   SELECT versions.offsets_partition, versions.group_id, max(versions.log_offset) AS log_offset
   FROM main.group_versions AS versions
-  LEFT JOIN kgroups_group_ends AS log_ends USING (offsets_partition)
+  LEFT JOIN kgroups_group_ends AS log_ends ON log_ends.offsets_partition = versions.offsets_partition
   WHERE (versions.is_removed OR versions.group_type <> 'share')
     AND (log_ends.end_offset IS NULL OR versions.log_offset < log_ends.end_offset)
   GROUP BY versions.offsets_partition, versions.group_id
@@ -66,10 +69,11 @@ listings AS (
       row_number() OVER (PARTITION BY listed.offsets_partition, listed.group_id ORDER BY listed.log_offset DESC)
         AS age
     FROM main.group_records AS listed
-    LEFT JOIN kgroups_group_ends AS ends USING (offsets_partition)
+    LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = listed.offsets_partition
     WHERE listed.record_type = 15 AND (ends.end_offset IS NULL OR listed.log_offset < ends.end_offset)
   ) AS newest
-  LEFT JOIN ends USING (offsets_partition, group_id)
+  LEFT JOIN ends
+    ON ends.offsets_partition = newest.offsets_partition AND ends.group_id = newest.group_id
   WHERE
     newest.age = 1
     AND newest.value IS NOT NULL
@@ -106,7 +110,10 @@ names AS (
 SELECT
   states.* EXCLUDE (audit_id, group_id, topic_id, partition),
   coalesce(states.audit_id, listed.audit_id) AS audit_id,
-  group_id, topic_id, names.topic, partition,
+  coalesce(states.group_id, listed.group_id) AS group_id,
+  coalesce(states.topic_id, listed.topic_id) AS topic_id,
+  names.topic,
+  coalesce(states.partition, listed.partition) AS partition,
   CASE
     WHEN deleting.group_id IS NOT NULL THEN 'deleting'
     WHEN listed.stage = 2 THEN 'initialized'
@@ -125,6 +132,9 @@ SELECT
     WHERE kgroups_known.log = '__share_group_state'
   ) AS known
 FROM states
-FULL JOIN listed_partitions AS listed USING (group_id, topic_id, partition)
-LEFT JOIN deleting USING (group_id, topic_id)
-LEFT JOIN names USING (topic_id)
+FULL JOIN listed_partitions AS listed
+  ON listed.group_id = states.group_id AND listed.topic_id = states.topic_id AND listed.partition = states.partition
+LEFT JOIN deleting
+  ON deleting.group_id = coalesce(states.group_id, listed.group_id)
+  AND deleting.topic_id = coalesce(states.topic_id, listed.topic_id)
+LEFT JOIN names ON names.topic_id = coalesce(states.topic_id, listed.topic_id)
