@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 32_440, "lines": 51_070, "files": 164, "folders": 15},
-    "tests": {"code": 42_430, "lines": 63_100, "files": 483, "folders": 34},
+    "kgroups_spark": {"code": 30_920, "lines": 48_670, "files": 148, "folders": 15},
+    "tests": {"code": 42_100, "lines": 62_630, "files": 477, "folders": 34},
 }
-LONGEST_FILE = 943
+LONGEST_FILE = 917
 
 
 def lines_of_code(path: Path) -> int:

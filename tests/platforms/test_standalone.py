@@ -210,7 +210,7 @@ OTHER_JOBS = {
 
 @pytest.mark.parametrize("job", some_of(1, *OTHER_JOBS))
 def test_the_other_jobs_work_on_that_lake(nights, cluster, store, job):
-    """Of a lake that stays as it is, or is written again from its history."""
+    """The lake stays as it is, or is written again from its history."""
     hadoop = {f"spark.hadoop.{name}": value for name, value in store.hadoop.items()}
     before = contents(store.folder / "lakes" / "nightly")
     done = cluster.submit(ROOT / "jobs" / job, "--lake", "s3a://lakes/nightly", *OTHER_JOBS[job], settings=hadoop)
