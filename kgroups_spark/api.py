@@ -108,7 +108,7 @@ class Lake(ABC, Generic[Answer]):
         """
         if question not in QUESTIONS:
             raise UsageError(f"no question {question}{did_you_mean(question, QUESTIONS)}")
-        text = group_query(question) if question in GROUP_NAMES else query(question)
+        text = self._reader.translated((group_query if question in GROUP_NAMES else query)(question))
         needed = parameters_in(text, self._reader.engine)
         if missing := [name for name in needed if name not in parameters]:
             raise UsageError(f"question {question} needs {', '.join(missing)}")

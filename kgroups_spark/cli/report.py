@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     progress = Progress()
     try:
-        page = report_page(reader.sql, reader.location, progress, arguments.title).encode()
+        page = report_page(lambda query: [*reader.ask(query, {})], reader.location, progress, arguments.title).encode()
     finally:
         progress.done()
     write_file(output, page)
