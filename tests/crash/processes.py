@@ -50,7 +50,7 @@ def said_by(lake: Path) -> str:
 
 # First words of what `kgroups` says of its work: on a terminal in one line that is written over.
 PROGRESS = ("starting", "reading", "replaying", "committing", "deciding", "looking", "asking", "saving", "optimizing")
-PROGRESS += ("deleting", "removing", "counting", "finding", "comparing", "drawing", "rebuilding")
+PROGRESS += ("connecting", "deleting", "removing", "counting", "finding", "comparing", "drawing", "rebuilding")
 
 
 def without_progress(said: str) -> list[str]:
