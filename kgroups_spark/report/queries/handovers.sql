@@ -18,7 +18,7 @@ moved AS (
 -- Those without a commit in the two days are left out.
 found AS (
   SELECT
-    group_id, topic, valid_from AS handed_over_at, previous.client_id AS from_client_id, client_id AS to_client_id,
+    group_id, topic, partition, valid_from AS handed_over_at, previous.client_id AS from_client_id, client_id AS to_client_id,
     epoch_ms(previous.at) - epoch_ms(max(commits.log_timestamp)) AS since_ms
   FROM moved
   JOIN offset_commits AS commits USING (offsets_partition, group_id, topic, partition)
@@ -28,9 +28,9 @@ found AS (
   GROUP BY offsets_partition, group_id, topic, partition, moved.log_offset, valid_from, client_id, previous
 )
 SELECT group_id, count(*) AS partitions,
-  max_by(topic, since_ms) AS topic,
-  max_by(from_client_id, since_ms) AS from_client_id,
-  max_by(to_client_id, since_ms) AS to_client_id,
+  max_by(topic, {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition}) AS topic,
+  max_by(from_client_id, {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition}) AS from_client_id,
+  max_by(to_client_id, {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition}) AS to_client_id,
   greatest(0, max(since_ms)) AS longest_ms,
   max(handed_over_at) AS newest
 FROM found
