@@ -75,7 +75,7 @@ class RecordLines:
             yield self._place | {"offset": offset, "timestamp": _time(timestamp)} | facts[batch] | decoded[row]
 
     def of(self, file: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
-        """The lines of what was read from the file."""
+        """The lines of a corrupt batch of the file, or of records."""
         return self.of_records(item) if isinstance(item, RecordColumns) else iter([self.of_corrupt_batch(item, file)])
 
     def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:

@@ -79,7 +79,7 @@ left_by AS (
     offsets_partition, group_id, member_id, log_offset, log_timestamp,
     CASE
       WHEN last.epoch = -2 THEN 'static_expired'
-      -- A clock that was set back tells nothing.
+      -- The clock was set back: the age is unknown.
       WHEN age_ms < 0 THEN NULL
       WHEN session_ms IS NOT NULL AND 2 * age_ms < least(session_ms, last.rebalance_ms) THEN how_sure || 'left'
       WHEN last.is_revoking AND age_ms >= last.rebalance_ms THEN 'probably_put_out_while_revoking'

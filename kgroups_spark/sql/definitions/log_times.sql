@@ -1,4 +1,4 @@
--- Where and when each record that was read stands in its log
+-- Offset and time in its log of each record that was read
 --
 -- log: __consumer_offsets, __share_group_state or __transaction_state
 -- partition: Partition of that log
