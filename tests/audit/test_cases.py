@@ -1,7 +1,7 @@
 """Cases of docs/coordinator-semantics.md, section 9, that bytes decide: a log written byte by byte, through the whole
 audit.
 
-The cases that the state machine decides are in tests/coordinator, those of expiry in tests/expiry/cases.py.
+The cases that the state machine decides are in tests/coordinator, those of expiry in tests/expiry/twin.py.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from kgroups_spark.words import LAST_MS, parse_duration, to_datetime
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import twin_cases
-from tests.expiry.cases import NOW, R
-from tests.expiry.twin_cases import as_if_empty, generated, twin_rows
+from tests.expiry.twin_cases import NOW, R, as_if_empty, generated, twin_rows
 
 Row = dict[str, Any]
 

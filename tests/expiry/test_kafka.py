@@ -80,10 +80,4 @@ def test_the_rules_remove_what_kafka_removed(name):
 
 
 def test_recorded_passes_are_there():
-    """Both sides of something: passes that removed and passes that left all, of each release."""
     assert [release_of(name) for name in FILES] == ["4.3.1", "3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0"]
-    for name in FILES[1:]:
-        passes = [judged_pass for line in recorded(name) for judged_pass in line["passes"]]
-        assert any(judged_pass["offsets"] for judged_pass in passes)
-        assert any(judged_pass["groups"] for judged_pass in passes)
-        assert any(not judged_pass["offsets"] and not judged_pass["groups"] for judged_pass in passes)

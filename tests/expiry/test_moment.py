@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.offsets.expiry import NONE, first_known, later, times_in, timestamp, timestamps
 from kgroups_spark.tables.columns import TIMESTAMP
-from tests.expiry.cases import NOW
+from tests.expiry.twin_cases import NOW
 
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
 

@@ -4,10 +4,12 @@ import random
 
 from kgroups_spark.tables.schemas import TABLES
 from tests.expiry import twin
-from tests.expiry.cases import DAY, NOW, R
 from tests.expiry.frames import AUDIT_ID
 from tests.expiry.versions import parsed
 
+DAY = 86_400_000
+R = 7 * DAY
+NOW = 1_763_000_000_000
 TOPICS = ["a", "b", "c", "Ünï.code"]
 GROUPS_PER_RELEASE = 700
 # So many that in most of them no share group has offsets.

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.messages.coordinator_records import java_hash, offsets_partition
 from tests.chosen import Chosen, one_of
 from tests.expiry import twin
-from tests.expiry.cases import DAY, NOW, R
-from tests.expiry.twin_cases import as_if_empty, generated
+from tests.expiry.twin_cases import DAY, NOW, R, as_if_empty, generated
 from tests.expiry.versions import parsed
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
