@@ -25,7 +25,8 @@ from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import one_of
 from tests.findings.record_bytes import blob
-from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
+from tests.messages.group_record_bytes import KEY, member, snapshot
+from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots
 from tests.nights.reported_tables import unordered
 from tests.twin.shard import Shard
 
@@ -140,18 +141,16 @@ def test_most_made_up_groups_are_in_blocks_and_some_are_not() -> None:
 
 def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
     """Also with a repeated member id, whose last subscription counts, and with a member without one."""
-    usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2, "assignment": b""}
-    header = {"kind": b"consumer", "generation": 1, "protocol": b"range", "leader": None, "since": 5}
     t, u, none = (
         blob("ConsumerProtocolSubscription", {"topics": topics}) for topics in (["t", "v"], ["u"], list[str]())
     )
     groups = [[t, u], [t, none, t], [t, b""], [u, t, t]]
     ids = [b"ab", b"abc", b"ab", b"aba"]
     members = [
-        [{**usual, "id": b"%c" % name, "subscription": each} for name, each in zip(its, given, strict=True)]
+        [member(memberId=b"%c" % name, subscription=each) for name, each in zip(its, given, strict=True)]
         for its, given in zip(ids, groups, strict=True)
     ]
-    rows = history([(b"\0\2\0\1g", group_metadata(3, {**header, "members": each})) for each in members])
+    rows = history([(KEY, snapshot(each)) for each in members])
     with blocks_of(1 << 20):
         on_demand = [record.value for record in GroupSnapshots().records(rows)]
     newest, rules = release("4.3"), expiry_rules("4.3")
@@ -216,9 +215,7 @@ def test_too_few_bytes_make_no_block() -> None:
 
 @pytest.mark.parametrize("kind", [b"connect", b"", b"consumers"])
 def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
-    header = {"generation": 1, "protocol": None, "leader": None, "since": 5, "members": []}
-    values = [group_metadata(3, {**header, "kind": each}) for each in (kind, b"consumer")]
-    rows = history([(b"\0\2\0\1g", value) for value in values])
+    rows = history([(KEY, snapshot([], protocolType=each)) for each in (kind, b"consumer")])
     with blocks_of(1 << 20):
         other, consumer = GroupSnapshots().records(rows)
     assert (type(other), type(consumer)) == (JsonRecord, SnapshotRecord)
@@ -227,12 +224,8 @@ def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.pairwise(text for text in ODD_TEXTS if text.isascii())))
 def test_different_members_have_different_fingerprints_and_equal_ones_the_same(one: bytes, other: bytes) -> None:
-    usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2}
-    usual |= {"subscription": b"", "assignment": b""}
-    header = {"kind": b"consumer", "generation": 1, "protocol": None, "leader": None, "since": 5}
-    members = [{**usual, "id": one, "client": other}, {**usual, "id": other, "client": one}, {**usual, "id": one}]
-    values = [group_metadata(3, {**header, "members": [*members, members[0]]})] * 2
-    _, (first, second) = in_blocks([(b"\0\2\0\1g", value) for value in values])
+    members = [member(memberId=one, clientId=other), member(memberId=other, clientId=one), member(memberId=one)]
+    _, (first, second) = in_blocks([(KEY, snapshot([*members, members[0]]))] * 2)
     found = first.fingerprints()
     assert found == second.fingerprints()
     assert len(found) == 4 and len(set(found)) == 3 and found[0] == found[3]

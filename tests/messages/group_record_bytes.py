@@ -1,24 +1,49 @@
-"""Bytes of group records, made by hand."""
+"""Values of group records as bytes."""
 
 from __future__ import annotations
 
+from tests.findings.record_bytes import record
+from tests.messages.vectors import KEY_OF_TYPE
+
+KEY = KEY_OF_TYPE[2]
 UUID = bytes.fromhex("0123456789abcdef1122334455667788")
 SUBSCRIPTION = bytes.fromhex("00000000000100016100000000")  # version 0, topic "a", user data of no bytes
+ASSIGNMENT = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00003039 0001 62 00000000 00000001 07")
+COOPERATIVE = bytes.fromhex("0003 00000001 0001 61 ffffffff 00000001 0001 61 00000001 80000000 ffffffff 0002 7231")
 
 
 def text(value):
-    return b"\xff\xff" if value is None else len(value.encode()).to_bytes(2, "big") + value.encode()
+    return len(value).to_bytes(2, "big") + value.encode()
 
 
-def sized(value):
-    return len(value).to_bytes(4, "big") + value
+def member(**fields):
+    """A member of a GroupMetadataValue."""
+    usual = {"memberId": "m", "groupInstanceId": None, "clientId": "c", "clientHost": "/h"}
+    return {**usual, "rebalanceTimeout": 1, "sessionTimeout": 2, "subscription": b"", "assignment": b"", **fields}
+
+
+def snapshot(members, version=3, *, tagged=False, **fields):
+    """A GroupMetadataValue with these members; `tagged`: of version 4, with an unknown tag."""
+    value = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m"}
+    _, data = record(2, {"group": "g"}, {**value, "currentStateTimestamp": 5, **fields, "members": members}, version)
+    return data[:-1] + b"\1\x09\2ab" if tagged and version == 4 else data
 
 
 def group_metadata(protocol_type, subscription, assignment):
-    """A GroupMetadataValue of version 3 with one member."""
-    head = text(protocol_type) + bytes(4) + text("range") + text("m") + bytes(8) + bytes([0, 0, 0, 1])
-    member = text("m") + text(None) + text("c") + text("/h") + bytes(8) + sized(subscription) + sized(assignment)
-    return b"\0\3" + head + member
+    """One of version 3 with one member."""
+    return snapshot([member(subscription=subscription, assignment=assignment)], protocolType=protocol_type)
+
+
+def members(count):
+    """One with that many members, all different."""
+    made = []
+    for i in range(count):
+        subscription = bytes(6) + (i % 5).to_bytes(4, "big") + bytes(i % 5)  # version 0, no topics, some user data
+        blobs = {"subscription": subscription if i % 3 else COOPERATIVE, "assignment": ASSIGNMENT if i % 4 else b""}
+        made.append(
+            member(memberId=f"m{i}", groupInstanceId=None if i % 2 else f"i{i}", clientId="c" * (i % 20), **blobs)
+        )
+    return snapshot(made, generation=7, leader=None)
 
 
 TOPIC_METADATA = b"\x02" + UUID + b"\x02t" + bytes.fromhex("00000002 02 00000000 02 0272 00 00")

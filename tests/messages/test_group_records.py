@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 
 from kgroups_spark.messages.coordinator_records import (
@@ -13,7 +11,7 @@ from kgroups_spark.messages.coordinator_records import (
     layout_of,
     value_from_json,
 )
-from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, TOPIC_METADATA, group_metadata, text
+from tests.messages.group_record_bytes import EARLY, TOPIC_METADATA
 from tests.messages.vectors import KEY_OF_TYPE, records
 
 UUID_TEXT = "ASNFZ4mrze8RIjNEVWZ3iA"
@@ -21,11 +19,6 @@ UUID_TEXT = "ASNFZ4mrze8RIjNEVWZ3iA"
 
 def decode(number, value):
     return GroupRecordDecoder().decode(KEY_OF_TYPE[number], value)
-
-
-def member_of(record):
-    (member,) = record.value["members"]
-    return member
 
 
 # ---- outcomes
@@ -118,90 +111,6 @@ def test_type_9_is_known_in_the_layout_of_4_0_only():
     topic = {"topicId": UUID_TEXT, "topicName": "t", "numPartitions": 2}
     topic["partitionMetadata"] = [{"partition": 0, "racks": ["r"]}]
     assert (found.layout, found.value) == ("4.0", {"topics": [topic]})
-
-
-# ---- protocol blobs
-
-
-def test_blobs_of_consumer_groups_are_parsed():
-    member = member_of(decode(2, group_metadata("consumer", SUBSCRIPTION, SUBSCRIPTION)))
-    assert member["subscription"] == {
-        "version": 0,
-        "topics": ["a"],
-        "userData": "",
-        "ownedPartitions": [],
-        "generationId": -1,
-        "rackId": None,
-    }
-    assert member["assignmentRaw"] == base64.b64encode(SUBSCRIPTION).decode()  # it is not an assignment
-
-
-def test_an_assignment_of_no_bytes_stays_raw():
-    member = member_of(decode(2, group_metadata("consumer", SUBSCRIPTION, b"")))
-    assert member["assignmentRaw"] == "" and "assignment" not in member
-
-
-def test_a_version_above_the_known_is_read_as_the_highest_known_and_the_rest_ignored():
-    blob = bytes.fromhex("0009 00000001 0001 61 ffffffff 00000000 00000007 ffff") + b"new"
-    found = decode(2, group_metadata("consumer", blob, b""))
-    assert member_of(found)["subscription"]["version"] == 9
-    assert member_of(found)["subscription"]["generationId"] == 7
-    assert found.keeps_raw
-
-
-@pytest.mark.parametrize("blob", [b"\xff\xff" + SUBSCRIPTION[2:], SUBSCRIPTION[:-1], b"\0", b"\0\1" + SUBSCRIPTION[2:]])
-def test_blobs_that_clients_cannot_read_stay_raw(blob):
-    found = decode(2, group_metadata("consumer", blob, b""))
-    assert member_of(found)["subscriptionRaw"] == base64.b64encode(blob).decode()
-    assert not found.keeps_raw
-
-
-@pytest.mark.parametrize("protocol_type", ["", "sr", "Consumer"])
-def test_blobs_of_other_protocols_stay_raw(protocol_type):
-    assert "subscriptionRaw" in member_of(decode(2, group_metadata(protocol_type, SUBSCRIPTION, b"")))
-
-
-def test_blobs_of_connect():
-    metadata = b"\0\2" + text("http://w:8083/") + (7).to_bytes(8, "big") + b"\xff\xff\xff\xff"
-    connectors = bytes.fromhex("00000001 0001 63 00000002 ffffffff 00000000")
-    assignment = b"\0\2\0\0" + text("w") + text("u") + (7).to_bytes(8, "big") + connectors + b"\xff" * 4 + bytes(4)
-    member = member_of(decode(2, group_metadata("connect", metadata, assignment)))
-    assert member["subscription"] == {"version": 2, "url": "http://w:8083/", "configOffset": 7, "allocation": None}
-    assert member["assignment"] == {
-        "version": 2,
-        "error": 0,
-        "leader": "w",
-        "leaderUrl": "u",
-        "configOffset": 7,
-        "assignment": [{"connector": "c", "tasks": [-1, 0]}],
-        "revoked": None,
-        "delay": 0,
-    }
-
-
-def test_connect_of_version_0_has_no_allocation_and_nothing_revoked():
-    metadata = b"\0\0" + text("u") + bytes(8)
-    assignment = b"\0\0\0\1" + text("w") + text("u") + bytes(8) + bytes(4)
-    member = member_of(decode(2, group_metadata("connect", metadata, assignment)))
-    assert member["subscription"]["allocation"] is None
-    assert (member["assignment"]["error"], member["assignment"]["assignment"]) == (1, [])
-
-
-# ---- JSON and what is remembered
-
-
-@pytest.mark.parametrize(("key", "value"), records()[8:])
-def test_the_value_is_the_inverse_of_its_json(key, value):
-    if key[1] >= 2:
-        found = GroupRecordDecoder().decode(key, value)
-        assert value_from_json(found.value_json()) == found.value
-
-
-def test_json_says_everything_that_text_can_hold():
-    name = 'a"\\\n\0\u2028😀\x7f'
-    found = decode(2, group_metadata(name, b"", b""))
-    assert found.value["protocolType"] == name
-    assert value_from_json(found.value_json()) == found.value
 
 
 def test_a_reused_decoder_equals_a_new_one_for_every_record():

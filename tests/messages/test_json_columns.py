@@ -13,10 +13,9 @@ from kgroups_spark.messages.group_metadata import group_metadata_texts
 from tests.chosen import some_of
 from tests.messages.built import record_columns
 from tests.messages.changed_bytes import changed
-from tests.messages.group_record_bytes import SUBSCRIPTION, group_metadata
-from tests.messages.member_texts import ASSIGNMENT, COOPERATIVE, KEY, members
+from tests.messages.group_record_bytes import ASSIGNMENT, COOPERATIVE, KEY, SUBSCRIPTION, group_metadata, members
 from tests.messages.vectors import ALL, records
-from tests.slow_messages import slow_group_record
+from tests.slow_messages import slow_group_metadata
 
 
 def texts(values):
@@ -27,7 +26,7 @@ def texts(values):
 
 def by_the_slow_decoder(values):
     """The texts of the slow decoder's values; None: not decodable."""
-    found = [slow_group_record(KEY, value) for value in values]
+    found = [slow_group_metadata(KEY, value) for value in values]
     return [orjson.dumps(one["value"]).decode() if one["outcome"] == "ok" else None for one in found]
 
 

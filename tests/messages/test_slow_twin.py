@@ -1,4 +1,4 @@
-"""Fast decoders against the slow one: golden vectors changed at random, and whole captured segments."""
+"""Fast decoders against the slow one: golden vectors changed at random, odd protocol blobs, whole captured segments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.messages.offset_commits import classify
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.messages.changed_bytes import changed
-from tests.messages.compared import assert_decoded_as_the_slow_decoder
+from tests.messages.compared import assert_decoded_as_the_slow_decoder, group_record
+from tests.messages.group_record_bytes import COOPERATIVE, KEY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import records
-from tests.slow_messages import slow_group_record, slow_offset_commit
 
 SEGMENTS = sorted((Path(__file__).parent.parent / "data" / "segments").glob("**/__consumer_offsets-*/*.log"))
 SPECIAL = ["ffffffff", "7fffffff", "80000000", "8080808008", "ffffffff0f", "ff7f", "eda080", "8200", "01000400000000"]
@@ -29,33 +30,36 @@ def test_changed_golden_vectors(seed):
             at = chance.randrange(2, len(value) - 4)
             value = value[:at] + bytes.fromhex(chance.choice(SPECIAL)) + value[at + 4 :]
         pairs.append((key, value))
-    outcomes = {outcome(*pair) for pair in pairs}
+    outcomes = {group_record(GroupRecordDecoder(), *pair)["outcome"] for pair in pairs if pair[0][1] > 1}
     assert outcomes >= {"ok", "truncated", "unknown_value_version"}
     assert_decoded_as_the_slow_decoder(pairs)
 
 
-def outcome(key, value):
-    return (slow_group_record if key[1] > 1 else slow_offset_commit)(key, value)["outcome"]
+BLOBS = [b"", b"\0", SUBSCRIPTION, SUBSCRIPTION[:-1], b"\xff\xff" + SUBSCRIPTION[2:], b"\0\1" + SUBSCRIPTION[2:]]
+BLOBS += [COOPERATIVE, bytes.fromhex("0009 00000001 0001 61 ffffffff 00000000 00000007 ffff") + b"of a newer version"]
+BLOBS += [version + text("http://w:8083/") + bytes(7) + b"\7\xff\xff\xff\xff" for version in (b"\0\0", b"\0\2")]
+BLOBS += [
+    version + error + text("w") + text("u") + bytes(7) + b"\7" + connectors
+    for version in (b"\0\0", b"\0\1", b"\0\2")
+    for error in (b"\0\0", b"\0\1")
+    for connectors in (bytes(4), bytes.fromhex("00000001 0001 63 00000002 ffffffff 00000000 ffffffff 00000005"))
+]
+
+
+@pytest.mark.parametrize("kind", ["consumer", "connect", "", "sr", "Consumer", 'a"\\\n\0\u2028\U0001f600\x7f'])
+def test_protocol_blobs_of_clients(kind):
+    assert_decoded_as_the_slow_decoder([(KEY, group_metadata(kind, one, two)) for one in BLOBS for two in BLOBS])
 
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=["/".join(p.parts[-3:-1]) for p in SEGMENTS])
 def test_captured_segments(path):
     """Recorded from real brokers; names of folders have the version."""
-    decoder, pairs = OffsetCommitDecoder(), []
+    pairs = []
     with path.open("rb") as file:
         for chunk in read_segment(file):
             assert isinstance(chunk, RecordColumns)
             commits, others, control = classify(chunk)
             assert len(commits) + len(others) + len(control) == len(chunk)
-            columns = decoder.decode(chunk, commits)
-            assert len(columns) == len(commits)
-            metadata = columns.metadata.to_pylist()
-            for i, row in enumerate(commits.tolist()):
-                expected = slow_offset_commit(chunk.key(row), chunk.value(row))
-                code = columns.code[i]
-                assert decoder.keys.topic[code].as_py() == expected["topic"]
-                assert int(columns.committed_offset[i]) == expected.get("offset", 0)
-                assert metadata[i] == expected.get("metadata", "")
             pairs += [(chunk.key(row), chunk.value(row)) for row in [*commits.tolist(), *others.tolist()]]
     assert pairs
     assert_decoded_as_the_slow_decoder(pairs)

@@ -10,9 +10,8 @@ import pytest
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from tests.chosen import some_of
-from tests.messages.made_snapshots import ODD_BLOBS, ODD_TEXTS, Record, Snapshots, group_metadata
-
-KEY = b"\0\2\0\1g"
+from tests.messages.group_record_bytes import KEY, member, snapshot
+from tests.messages.made_snapshots import ODD_BLOBS, ODD_TEXTS, Record, Snapshots
 
 
 def read(records: list[Record]) -> list[tuple[int, dict[str, Any], str]]:
@@ -74,15 +73,12 @@ def test_random_values(seed: int, odd: float) -> None:
     assert None in by_columns(found) or odd < 0.2
 
 
-def value_of(**member: Any) -> bytes:
-    usual = {"id": b"m", "instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2}
-    members = [{**usual, "subscription": b"", "assignment": b"", **member}]
-    header = {"kind": b"consumer", "generation": 1, "protocol": None, "leader": None, "since": 5}
-    return group_metadata(3, {**header, "members": members})
+def value_of(**fields: Any) -> bytes:
+    return snapshot([member(**fields)])
 
 
 @pytest.mark.parametrize("text", ODD_TEXTS)
-@pytest.mark.parametrize("field", ["id", "instance", "client", "host"])
+@pytest.mark.parametrize("field", ["memberId", "groupInstanceId", "clientId", "clientHost"])
 def test_odd_texts(field: str, text: bytes) -> None:
     found = read([(KEY, value_of(**{field: text})), (KEY, value_of())])
     assert by_columns(found) == [expected(version, value) for version, value, _ in found]
@@ -109,10 +105,7 @@ def test_topics_are_unique_and_sorted_and_partitions_sorted() -> None:
 
 
 def test_a_value_of_megabytes_among_small_ones() -> None:
-    members = [{"id": b"m%d" % i, "instance": None, "client": b"c" * 1000, "host": b"/h"} for i in range(3000)]
-    numbers = {"rebalance": 1, "session": 2, "subscription": b"", "assignment": b""}
-    header = {"kind": b"consumer", "generation": 1, "protocol": None, "leader": None, "since": 5}
-    large = group_metadata(3, {**header, "members": [{**member, **numbers} for member in members]})
+    large = snapshot([member(memberId=b"m%d" % number, clientId=b"c" * 1000) for number in range(3000)])
     found = read([(KEY, value_of()), (KEY, large), (KEY, value_of())])
     assert len(found[1][2]) > 3 << 20
     assert by_columns(found) == [expected(version, value) for version, value, _ in found]

@@ -15,7 +15,7 @@ from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.state import LogState, saved
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
-from tests.messages.member_texts import KEY, members
+from tests.messages.group_record_bytes import KEY, members
 from tests.offsets.log_tables import shard_history
 from tests.replay.state_entries import entries
 

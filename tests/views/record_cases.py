@@ -1,6 +1,6 @@
-"""Records of types 2 to 23 and the rows that the views of their types should have, by the slow decoder of the tests.
+"""Records of types 2 to 23 and the rows that the views of their types should have.
 
-The slow decoder gives Kafka's JSON. This module makes columns of it once more, without the code of the views.
+This module makes columns of Kafka's JSON once more, without the code of the views.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.lake.table_rows import MOMENT, rows_of
 from tests.messages.changed_bytes import changed
+from tests.messages.compared import group_record
 from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import KEY_OF_TYPE, records
 from tests.recorded_logs import CORPORA
-from tests.slow_messages import slow_group_record
 
 Pair = tuple[bytes, bytes | None]
 Row = dict[str, Any]
@@ -130,7 +130,7 @@ def handmade() -> list[Pair]:
     chance = random.Random(6)
     for key, value in (pair for _ in range(12) for pair in records()):
         other = changed(chance, value)
-        if key[1] >= 2 and slow_group_record(key, other)["outcome"] == "ok":
+        if key[1] >= 2 and group_record(GroupRecordDecoder(), key, other)["outcome"] == "ok":
             pairs.append((key, other))
     return pairs
 
@@ -162,7 +162,7 @@ def expected(pairs: Iterable[Pair]) -> dict[str, list[Row]]:
     """The rows of every view; of tombstones, and of another layout's fields, what is null is left out."""
     rows: dict[str, list[Row]] = {name: [] for name in NAMES.values()}
     for number, (key, value) in enumerate(pairs):
-        found = slow_group_record(key, value)
+        found = group_record(GroupRecordDecoder(), key, value)
         assert found["outcome"] in ("ok", "tombstone")
         keys = ("group_id", "member_id", "regular_expression")
         row = place(number) | {name: found[name] for name in keys if name in found}
