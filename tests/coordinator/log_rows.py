@@ -11,9 +11,9 @@ from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undec
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.coordinator.replay_row import ReplayRow
+from tests.slow_messages import slow_offset_commit
 from tests.twin.offset_metadata import OffsetAndMetadata
 
-# Tag section with tag 0, one byte, null.
 OUTCOMES = {0: "aborted", 1: "committed"}
 
 
@@ -59,65 +59,23 @@ def _row(records: RecordColumns, i: int, decoder: GroupRecordDecoder) -> ReplayR
     )
 
 
-class _Reader:
-    """Big-endian fields of a message, one after the other."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.position = data, 0
-
-    def number(self, form: str) -> int:
-        (number,) = struct.unpack_from(form, self.data, self.position)
-        self.position += struct.calcsize(form)
-        return number
-
-    def raw(self, size: int) -> bytes:
-        if not 0 <= size <= len(self.data) - self.position:
-            raise struct.error("short")
-        self.position += size
-        return self.data[self.position - size : self.position]
-
-    def string(self) -> str:
-        return self.raw(self.number(">h")).decode("utf-8", "replace")
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.number("B")
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-
 def _offset_commit(key: bytes, value: bytes | None, place: dict) -> ReplayRow:
-    reader = _Reader(key)
-    record_type = reader.number(">h")
-    try:
-        names = {"group_id": reader.string(), "topic": reader.string(), "partition": reader.number(">i")}
-    except struct.error:
-        return ReplayRow(kind="undecodable", record_type=record_type, **place)
-    try:
-        commit = None if value is None else _offset_commit_value(_Reader(value))
-    except (struct.error, KeyError):
-        return ReplayRow(kind="undecodable", record_type=record_type, **names, **place)
-    return ReplayRow(kind="offset_commit", record_type=record_type, commit=commit, **names, **place)
+    found = slow_offset_commit(key, value)
+    names = {name: found[name] for name in ("group_id", "topic", "partition") if name in found}
+    if found["outcome"] not in ("ok", "tombstone"):
+        return ReplayRow(kind="undecodable", record_type=found["record_type"], **names, **place)
+    commit = None if value is None else _value(found)
+    return ReplayRow(kind="offset_commit", record_type=found["record_type"], commit=commit, **names, **place)
 
 
-def _offset_commit_value(reader: _Reader) -> OffsetAndMetadata:
-    version = reader.number(">h")
-    if not 0 <= version <= 4:
-        raise KeyError(version)
-    offset = reader.number(">q")
-    epoch = reader.number(">i") if version >= 3 else -1
-    metadata = reader.raw(reader.varint() - 1).decode("utf-8", "replace") if version == 4 else reader.string()
-    committed = reader.number(">q")
-    expire = reader.number(">q") if version == 1 else -1
-    topic_id = None
-    for _ in range(reader.varint() if version == 4 else 0):
-        tag, size = reader.varint(), reader.varint()
-        raw = reader.raw(size)
-        if tag == 0:
-            topic_id = base64.urlsafe_b64encode(raw[:16]).decode().rstrip("=") if any(raw[:16]) else None
+def _value(found: dict) -> OffsetAndMetadata:
+    topic_id = found["topic_id"]
     return OffsetAndMetadata(
-        offset, None if epoch == -1 else epoch, metadata, committed, None if expire == -1 else expire, topic_id, version
+        found["offset"],
+        None if found["leader_epoch"] == -1 else found["leader_epoch"],
+        found["metadata"],
+        found["commit_timestamp"],
+        None if found["expire_timestamp"] == -1 else found["expire_timestamp"],
+        base64.urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else None,
+        found["version"],
     )

@@ -1,5 +1,5 @@
-"""Golden vectors of Kafka 4.3.1 (and 4.0.2) of all logs: every field, cut at every length, with bytes left over, null and
-empty."""
+"""Golden vectors of Kafka 4.3.1 (and 4.0.2) of all logs: every field, cut at every length, with bytes left over,
+null and empty."""
 
 from __future__ import annotations
 

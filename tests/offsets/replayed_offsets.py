@@ -15,7 +15,6 @@ from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, climb_event
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
 from tests.coordinator.replay_row import ReplayRow
-from tests.offsets.fates import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from tests.offsets.log_tables import history_of
 from tests.offsets.twin import Twin, groups_alone
 
@@ -57,7 +56,7 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLO
     alone = groups_alone(rows, rules, found.turns.to_pylist(), found.holdings.to_pylist())
     assert alone == (list(twin.shard.group_rows()), twin.shard.take_changes())
     if ranges is ALL_SLOTS:
-        assert_climbs_and_fates(rows, rules, twin)
+        assert_climbs(rows, rules, twin)
 
 
 def assert_removals(found: ReplayedOffsets, twin: Twin) -> None:
@@ -84,7 +83,7 @@ def assert_holdings(found: ReplayedOffsets, twin: Twin) -> None:
         assert {row["group_id"] for row in newest if row["has_pending"]} == pending
 
 
-def assert_climbs_and_fates(rows: Sequence[ReplayRow], rules: Release, twin: Twin) -> None:
+def assert_climbs(rows: Sequence[ReplayRow], rules: Release, twin: Twin) -> None:
     history = history_of(rows)
     folded = fold_range(OffsetState.empty(), history, rules, SlotRange())
     groups = folded.commits.slots.groups.to_pylist()
@@ -94,13 +93,6 @@ def assert_climbs_and_fates(rows: Sequence[ReplayRow], rules: Release, twin: Twi
     columns = np.array(sorted(spans), np.int64).reshape(-1, 3)
     found = climb_events(folded, Quiet(columns[:, 0], columns[:, 1], columns[:, 2]), history.markers)
     assert moves_of(found) == moves_of_twin(twin, "offset_skipped")
-    fate = dict(zip(folded.commits.log_offset.tolist(), fates(folded).tolist(), strict=True))
-    assert len(fate) == len(folded.records)
-    by_fate = {f: {offset for offset, of in fate.items() if of == f} for f in range(len(FATES))}
-    assert by_fate[COMMITTED] == {commit.log_offset for _, commit in twin.shard.offsets.committed_offsets()}
-    assert by_fate[PENDING] == {commit.log_offset for _, _, commit in twin.shard.offsets.pending_offsets()}
-    assert by_fate[COMMITTED] | by_fate[REPLACED] | by_fate[REMOVED] == twin.listener.effective
-    assert by_fate[UNREADABLE] == {offset for offset, _ in twin.failures}
 
 
 def state_tables(state: OffsetState) -> tuple[pa.Table, ...]:

@@ -21,16 +21,11 @@ Row = dict[str, Any]
 
 
 class Listener(ShardEvents):
-    """Also keeps which records took effect, and the facts of removals."""
+    """Also keeps the facts of removals."""
 
     def __init__(self, shard: Shard, rules: Rules) -> None:
         super().__init__(shard, rules)
-        self.effective: set[int] = set()
         self.facts: dict[int, tuple[bool, bool, bool]] = {}
-
-    def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:
-        self.effective.add(commit.log_offset)
-        super().committed(slot, before, commit)
 
     def removed_by(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
         super().removed_by(slot, commit, is_pending=is_pending)
