@@ -60,7 +60,7 @@ class Replayed:
 
     def __init__(self, records: Iterable[DecodedRecord], version: str, shrink: Callable[[], None], every: int) -> None:
         self.release = release(version)
-        self.shard = Shard.load(self.release, 0, [], recording=True)
+        self.shard = Shard(self.release, 0, recording=True)
         self.events = self.shard.record_events(Rules(expiry_rules(version), ((0, 1_000_000),)))
         self.rows: Rows = {}
         for log_offset, record in enumerate(records):

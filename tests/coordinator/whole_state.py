@@ -18,7 +18,6 @@ from tests.coordinator.records import (
     target_epoch,
     topology,
 )
-from tests.twin.shard import Shard
 
 
 def everything(version: str = "4.3") -> Log:
@@ -33,8 +32,3 @@ def everything(version: str = "4.3") -> Log:
     log.record(19, streams_member(), "m", group="st").record(23, topology(1), group="st")
     log.record(17, epoch(2, validatedTopologyEpoch=1), group="st").record(22, streams_current(2, 0), "m", group="st")
     return log.record(21, streams_target(0), "m", group="st")
-
-
-def rows(shard: Shard) -> list:
-    sources = (shard.group_rows, shard.member_rows, shard.committed_rows, shard.pending_rows)
-    return [list(source()) for source in (*sources, shard.open_transaction_rows, shard.topic_rows)]

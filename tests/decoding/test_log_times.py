@@ -27,7 +27,6 @@ from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.logs.log_files import borders, files_of_nights
 from tests.nights.nights_here import CLOCK_MS, Audited, How, audit
-from tests.nights.reported_tables import Row
 from tests.records.build import batch, message, record
 
 NOW = CLOCK_MS
@@ -210,12 +209,6 @@ def test_a_record_after_the_year_9999_fails_no_audit() -> None:
     assert as_of_ms(audit(log.files, replace(AT_NOW, as_of=NOW))) == NOW
 
 
-@pytest.mark.parametrize("last_year", [253_402_300_799_999, 253_402_300_800_000])
-def test_the_last_year_is_ahead_like_any_other(last_year: int) -> None:
-    log = Log(now=OLD).commit("g").later(last_year - OLD).commit("h")
-    assert as_of_ms(audit(log.files, AT_NOW)) == OLD
-
-
 def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on() -> None:
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h").later(OLD + HOUR - YEAR_2040).commit("i")
     places = borders(log.files, 0)
@@ -227,26 +220,6 @@ def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on() -> None:
     assert (as_of_ms(audited), audited.newest.notes) == (OLD + HOUR, ())
     assert audited.newest.partitions is not None
     assert audited.newest.partitions[0].newest_log_timestamp == datetime.fromtimestamp((OLD + HOUR) / 1000, UTC)
-
-
-def test_a_lake_that_was_judged_as_of_2040_recovers() -> None:
-    """With the ledgers that earlier versions left."""
-    log = Log(now=OLD).commit("g").later(HOUR).commit("h")
-    places = borders(log.files, 0)
-    first, second = files_of_nights(log.files, {0: [[places[1]], [places[-1]]]})
-    spoilt = audit(first, AT_NOW)
-    far = datetime.fromtimestamp(YEAR_2040 / 1000, UTC)
-    spoilt.rewrite_ledger(lambda row: _as_of(row, far))
-    spoilt.night(second, AT_NOW)
-    assert as_of_ms(spoilt) == OLD + HOUR
-
-
-def _as_of(row: Row, far: datetime) -> Row:
-    """A row of a finished audit that judged by that time."""
-    if row["as_of"] is None:
-        return row
-    partitions = [{**each, "newest_log_timestamp": far} for each in row["partitions"]]
-    return {**row, "as_of": far, "newest_log_timestamp": far, "partitions": partitions}
 
 
 def test_a_night_under_a_clock_that_is_far_behind_says_so_and_the_next_one_is_right() -> None:

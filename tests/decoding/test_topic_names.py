@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from datetime import UTC, datetime
 
-import pytest
-
 from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.replay.counts import TopicNames
 from tests.lake.table_rows import rows_of
@@ -40,19 +38,9 @@ def learnt(*chunks: list[tuple[int, int, int]]) -> TopicNames:
     return names
 
 
-def test_an_id_has_its_topic_and_the_earliest_time_it_was_seen_at() -> None:
-    assert set(learnt(COMMITS).rows()) == NAMED
-
-
 def test_an_id_that_was_only_seen_without_a_time_has_none() -> None:
     for commits in ([(0, 1, -1)], [(0, 2, 700), (0, 1, -1)]):
         assert (uuid_text(ID[1]), "orders", None, "offset_commit") in learnt(commits).rows()
-
-
-@pytest.mark.parametrize("cut", range(1, len(COMMITS)))
-def test_chunks_and_their_order_do_not_matter(cut: int) -> None:
-    assert set(learnt(COMMITS[:cut], COMMITS[cut:]).rows()) == NAMED
-    assert set(learnt(COMMITS[cut:], COMMITS[:cut]).rows()) == NAMED
 
 
 def test_the_order_of_records_does_not_matter() -> None:
@@ -89,8 +77,3 @@ def test_a_sighting_with_a_time_is_earlier_than_one_without() -> None:
         for time in times:
             names.add("A", "orders", time, "offset_commit")
         assert names.rows() == [("A", "orders", 40, "offset_commit")]
-
-
-def test_ids_are_reported_as_kafka_prints_them() -> None:
-    assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
-    assert uuid_text(b"\xff" * 16) == "_____________________w"

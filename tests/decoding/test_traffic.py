@@ -43,12 +43,6 @@ def test_commits_tombstones_and_transactional_commits_are_counted_apart() -> Non
     assert rows(traffic) == {("a", HOUR): [2, 2, 1, 0, 37], ("b", HOUR): [1, 0, 0, 0, 50]}
 
 
-def test_an_hour_begins_at_its_first_millisecond() -> None:
-    traffic = GroupTraffic()
-    add(traffic, (0, HOUR - 1, False, False, 1), (0, HOUR, False, False, 2))
-    assert rows(traffic) == {("a", HOUR - HOUR_MS): [1, 0, 0, 0, 1], ("a", HOUR): [1, 0, 0, 0, 2]}
-
-
 def test_records_without_a_time_have_no_hour() -> None:
     traffic = GroupTraffic()
     add(traffic, (0, -1, False, False, 1), (0, 0, False, False, 2))

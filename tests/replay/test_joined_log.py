@@ -16,7 +16,7 @@ from kgroups_spark.offsets.columns import JoinedLog
 from kgroups_spark.replay.shard import ShardReplay
 from kgroups_spark.replay.state import ENTRIES, loaded, saved
 from kgroups_spark.tables.rows import constant, no_rows, with_columns
-from tests.chosen import Chosen
+from tests.chosen import Chosen, one_of
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import random_log
@@ -57,8 +57,8 @@ def test_partitions_replayed_together_equal_each_alone(
     """They have the same groups, topics and producers."""
     monkeypatch.setattr(events, "REMEMBERED", remembered)
     monkeypatch.setattr(removals, "REMEMBERED", remembered)
-    for version in chosen.some(RELEASES, 2):
-        for _ in range(60 if chosen.every else 6):
+    for version in chosen.some(RELEASES, 1):
+        for _ in range(60 if chosen.every else 4):
             seeds = [chosen.random.randrange(1 << 32) for _ in range(chosen.random.randint(2, 5))]
             cuts = sorted(chosen.random.random() for _ in range(chosen.random.randrange(3)))
             logs = {3 + 4 * number: random_log(seed) for number, seed in enumerate(seeds)}
@@ -69,7 +69,7 @@ def test_partitions_replayed_together_equal_each_alone(
             assert state == sorted(entry for _, entries in alone for entry in entries), why
 
 
-@pytest.mark.parametrize("version", ["4.3", "4.0.0", "2.8"])
+@pytest.mark.parametrize("version", one_of("4.3", "4.0.0", "2.8"))
 @pytest.mark.parametrize("groups", [("a", "g", "gé", "z"), ("g",)])
 def test_the_same_log_twice_is_one_log_after_the_other(groups: tuple[str, ...], version: str) -> None:
     """Its last group, topic and producer are the first ones of the next partition."""

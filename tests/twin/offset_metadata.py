@@ -109,13 +109,6 @@ class OffsetMetadata:
             self._forget_producer(group_id, producer_id)
         return groups
 
-    def restore_pending(self, producer_id: int, pending: dict[Slot, OffsetCommit]) -> None:
-        """Restores a producer's pending offsets from a saved state."""
-        self.pending[producer_id] = pending
-        for slot in pending:
-            self.pending_producers.setdefault(slot, set()).add(producer_id)
-            self.pending_count[slot[0]] = self.pending_count.get(slot[0], 0) + 1
-
     def has_committed(self, group_id: str) -> bool:
         """Whether the group has committed offsets."""
         return group_id in self.committed

@@ -14,7 +14,7 @@ groups are the package's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from kgroups_spark.coordinator.events import RecordPlace, Slot
@@ -190,16 +190,8 @@ class Shard(Groups):
         return self.events
 
     def save(self) -> Iterator[StateRow]:
-        """The whole state, for `load`."""
+        """The whole state."""
         return saved_shards.save(self)
-
-    @classmethod
-    def load(
-        cls, release: Release, offsets_partition: int, rows: Iterable[StateRow], *, recording: bool = False
-    ) -> Shard:
-        shard = cls(release, offsets_partition, recording=recording)
-        saved_shards.load(shard, rows)
-        return shard
 
     def _learn_topics(self, record_type: int, value: Value, log_timestamp: int | None) -> None:
         fields = {4: ["topics"], 9: ["topics"], 15: ["initializingTopics", "initializedTopics", "deletingTopics"]}
