@@ -1,4 +1,4 @@
-"""Share and streams groups: cases T33, T39, T40, T55 of the semantics."""
+"""Share and streams groups: fields of their rows, and rules of single releases (T33, T39, T40)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from kgroups_spark.coordinator.state_entries import saved_and_loaded
 from tests.coordinator.records import (
     Log,
     X,
-    classic,
     current,
     epoch,
     share_member,
@@ -28,19 +27,11 @@ def streams(log: Log, validated: int = 1) -> Log:
     return log.record(22, streams_current(2, 1, 0), "m")
 
 
-def test_t33_a_share_record_over_a_simple_group_fails():
-    assert Log().commit(1).record(10, share_member(), "m").failed.keys() == {1}
-
-
 @pytest.mark.parametrize(("version", "fails"), [("4.2.1", False), ("4.3", False), ("4.2.0", True), ("4.1", True)])
 def test_t33_a_streams_record_replaces_a_simple_group_since_4_2_1(version, fails):
     log = Log(version).commit(1).record(17, epoch(2))
     assert log.failed.keys() == ({1} if fails else set())
     assert log.states() == {"g": "classic Empty" if fails else "streams Empty"}
-
-
-def test_t33_a_streams_record_over_a_classic_group_fails():
-    assert Log().record(2, classic()).record(23, topology(1)).failed.keys() == {1}
 
 
 def test_t39_member_states_of_streams_count_from_1():
@@ -86,25 +77,6 @@ def test_a_streams_group_knows_the_topology_description_that_a_plugin_holds(stor
     assert log.group().stored_description_epoch == shown
     assert saved_and_loaded(log.shard.groups["g"]).row(0) == log.shard.groups["g"].row(0)
     assert log.record(17, epoch(2, storedDescriptionTopologyEpoch=-1)).group().stored_description_epoch is None
-
-
-def test_tombstones_in_kafkas_order_remove_a_streams_group():
-    log = streams(Log()).record(17, None)
-    assert log.failed.keys() == {6}
-    log.record(22, None, "m").record(21, None, "m").record(20, None).record(19, None, "m").record(17, None)
-    assert log.record(23, None).states() == {}
-    assert log.failed.keys() == {6}
-
-
-def test_a_streams_member_without_epoch_cannot_be_deleted():
-    log = Log().record(19, streams_member(), "m").record(19, None, "m")
-    assert (log.failed.keys(), log.states()) == ({1}, {"g": "streams NotReady"})
-
-
-def test_t55_an_empty_share_group_stays():
-    log = Log().record(11, epoch(2, metadataHash=3))
-    row = log.group()
-    assert (row.state, row.protocol_type, row.group_epoch, row.metadata_hash) == ("Empty", "share", 2, 3)
 
 
 def test_a_share_group_with_members_is_stable_whatever_its_epochs():
