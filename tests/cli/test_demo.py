@@ -10,7 +10,6 @@ import pytest
 
 from kgroups_spark.cli.demo import SEGMENTS, STORY, program_name
 from kgroups_spark.cli.main import main
-from tests.logs.demo_log import demo_log, shipped
 from tests.pages import blocks
 
 # Parts of each command's output at 80 columns.
@@ -40,11 +39,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         assert main(["demo", "--engine", "local"]) == 0
     assert Path.cwd() == before
     return folder, "\n".join(lines)
-
-
-def test_the_shipped_log_is_what_its_generator_writes() -> None:
-    """And the generator gives the same again: nothing of what it wrote before is read as input."""
-    assert demo_log(shipped()) == shipped()
 
 
 def test_it_is_a_story_of_40_lines_at_80_columns(demo: tuple[Path, str]) -> None:

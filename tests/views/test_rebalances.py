@@ -273,7 +273,7 @@ STORY_CAUSES = {
 }
 
 
-# Causes in the last hour (tests/logs/demo_log.py): two pods fight over a static member, two members join.
+# Causes in the last hour: two pods fight over a static member, two members join.
 LAST_HOUR = {"fraud-scoring": {"member_replaced"}, "returns-sync": {JOINED}}
 
 
