@@ -24,8 +24,7 @@ from tests.logs.log_files import random_cuts
 from tests.logs.night_logs import logs, reported
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import Audited, How, audit, audit_nights
-from tests.records.build import batch, message
-from tests.records.legacy_bytes import wrapper
+from tests.records.build import batch, message, wrapper
 
 STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1)
 

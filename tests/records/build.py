@@ -84,6 +84,13 @@ def message(
     return struct.pack(">qiI", offset, 4 + len(covered), zlib.crc32(covered)) + covered
 
 
+def wrapper(
+    offset: int, inner: list[bytes], *, magic: int, codec: int = 1, attributes: int = 0, timestamp: int = 0
+) -> bytes:
+    value = compress(codec, b"".join(inner))
+    return message(offset, None, value, magic=magic, attributes=attributes | codec, timestamp=timestamp)
+
+
 def compress(codec: int, data: bytes) -> bytes:
     if codec == 1:
         return gzip.compress(data, mtime=0)  # the same bytes in every process

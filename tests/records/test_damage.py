@@ -142,18 +142,6 @@ def test_batches_outside_the_damage_are_read(
 
 
 @pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
-def test_each_byte_of_a_batch_flipped_costs_that_batch_at_most(i: int, chosen: Chosen) -> None:
-    edges = EDGES[i][:7]
-    log = LOGS[i][: edges[-1]]
-    for start, stop in pairwise(edges):
-        others = untouched(log, edges, start, stop)
-        for at in chosen.some(range(start + 8, min(start + 80, stop)), 4):
-            damaged = bytearray(log)
-            damaged[at] ^= 0x81
-            check_reading(bytes(damaged), log, others, 1 << 16)
-
-
-@pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
 def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int, chosen: Chosen) -> None:
     # No CRC covers an offset. Where two offsets are in the wrong order, the reader may drop the sound one of the two
     # batches: 10 30 20 40 was 10 15 20 40 or 10 30 35 40.
@@ -164,19 +152,6 @@ def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int, chosen: 
         damaged[at] ^= 0x81
         check_reading(bytes(damaged), log, [])
         assert len(read_all(bytes(damaged))[1]) <= 1
-
-
-@pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
-def test_cut_at_any_position_gives_the_whole_batches_before_it(i: int, chosen: Chosen) -> None:
-    log, edges = LOGS[i], EDGES[i]
-    low, high = edges[2], edges[4]
-    expected = [content(read_all(log[:edge])[0]) for edge in (edges[2], edges[3], edges[4])]
-    for cut in chosen.some(range(low, high + 1), 15, always=edges[2:5]):
-        rows, corrupt, reader = read_all(log[:cut])
-        assert content(rows) == expected[sum(edge <= cut for edge in edges[3:5])]
-        assert corrupt == []
-        assert reader.position == max(edge for edge in edges if edge <= cut)
-        assert reader.stopped in (("end",) if cut in edges else ("partial batch", "zeros"))
 
 
 def test_a_zero_filled_tail_ends_quietly() -> None:  # T48
@@ -217,18 +192,12 @@ def read_damaged(log: bytes) -> tuple[list[int], list[CorruptBatch]]:
     return [row.offset for row in rows], corrupt
 
 
-@pytest.mark.parametrize("length", [0, 13, -1, 14, 60, 70, 500, 1_000_000, 2**31 - 1])
+# The eighth swallows whole batches.
+@pytest.mark.parametrize("length", [0, 13, -1, 14, 60, 70, 500, sum(map(len, LONG[7:10])) - 12, 1_000_000, 2**31 - 1])
 def test_a_broken_length_costs_one_batch(length: int) -> None:
     offsets, corrupt = read_damaged(damaged_log(7, 8, length.to_bytes(4, "big", signed=True)))
     assert offsets == [i for i in range(20) if i != 7]
     assert [(c.position, c.size) for c in corrupt] == [(sum(map(len, LONG[:7])), len(LONG[7]))]
-
-
-def test_a_length_that_swallows_whole_batches_does_not_lose_them() -> None:
-    swallowing = sum(map(len, LONG[7:10])) - 12
-    offsets, corrupt = read_damaged(damaged_log(7, 8, swallowing.to_bytes(4, "big")))
-    assert offsets == [i for i in range(20) if i != 7]
-    assert [c.size for c in corrupt] == [len(LONG[7])]
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 6, 2**40])
@@ -238,15 +207,6 @@ def test_an_offset_out_of_order_costs_one_batch(i: int, offset: int) -> None:
         offsets, corrupt = read_damaged(damaged_log(i, 0, offset.to_bytes(8, "big", signed=True)))
         assert offsets == [j for j in range(20) if j != i]
         assert [c.detail for c in corrupt] == [c.detail for c in corrupt if "out of order" in c.detail]
-        assert len(corrupt) == 1
-
-
-@pytest.mark.parametrize("offset", [0, 2**40])
-def test_an_offset_out_of_order_is_reported_wherever_the_chunk_ends(offset: int, chosen: Chosen) -> None:
-    log = damaged_log(9, 0, offset.to_bytes(8, "big"))
-    for chunk_bytes in chosen.some(range(256, 1_700, 20), 15):
-        rows, corrupt, _ = read_all(log, chunk_bytes=chunk_bytes)
-        assert [row.offset for row in rows] == [j for j in range(20) if j != 9]
         assert len(corrupt) == 1
 
 
@@ -294,21 +254,6 @@ def test_a_batch_stored_in_a_record_is_never_read_as_one() -> None:
         (batch(5, [(b"k", b"v")] * 3, last_offset_delta=1), "offsets of records leave"),
         (batch(5, [(b"k", b"v")], attributes=6), "codec 6 is unknown"),
         (batch(5, [], body=b"junk", count=1, attributes=4), "do not decompress as codec 4"),
-    ],
-    ids=[
-        "count too high",
-        "negative",
-        "huge",
-        "zero",
-        "value too long",
-        "noise",
-        "endless varints",
-        "long key",
-        "a header missing",
-        "negative length",
-        "offsets",
-        "codec",
-        "junk",
     ],
 )
 def test_a_batch_with_the_right_crc_and_unsound_records_is_corrupt(bad: bytes, detail: str) -> None:

@@ -18,7 +18,7 @@ from kgroups_spark.records.batches import MOST_RECORDS, MOST_SUMMED, Buffer, Che
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import Window, read_segment
 from tests.chosen import some_of
-from tests.records.build import batch, message
+from tests.records.build import batch, message, wrapper
 from tests.records.damaged_logs import LOGS
 from tests.records.rows import read_all, rows_of
 
@@ -216,11 +216,6 @@ def test_large_values_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.M
     assert len([*read_segment(io.BytesIO(small))]) == 1
 
 
-def test_an_empty_batch_still_says_how_far_the_log_goes() -> None:
-    (item,) = read_segment(io.BytesIO(batch(5, [], last_offset_delta=3)))
-    assert not isinstance(item, CorruptBatch) and item.batches.last_offset.tolist() == [8] and len(item) == 0
-
-
 def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -238,8 +233,6 @@ def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_ope
 def test_a_compressed_message_of_the_old_format_with_too_many_records_is_corrupt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.records.legacy_bytes import wrapper
-
     monkeypatch.setattr("kgroups_spark.records.batches.MOST_RECORDS", 3)
     log = wrapper(5, [message(i, b"k", b"v", magic=1) for i in range(4)], magic=1)
     rows, corrupt, _ = read_all(log + message(6, b"k", b"v", magic=1))

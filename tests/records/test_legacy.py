@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import io
 
-import lz4.frame
 import numpy as np
 import pytest
 
 from kgroups_spark.records import batches as legacy
-from kgroups_spark.records.codecs import xxhash32
 from kgroups_spark.records.segment import scan_batches
-from tests.records.build import batch, compress, message
-from tests.records.legacy_bytes import wrapper
+from tests.records.build import batch, compress, message, wrapper
 from tests.records.rows import read_all
 from tests.slow_records import read_log
 
@@ -43,13 +40,6 @@ def test_inner_offsets_of_a_wrapper_with_offset_0_are_absolute() -> None:
 def test_inner_offsets_of_magic_0_are_absolute(codec: int) -> None:
     inner = [message(i, b"k", None, magic=0) for i in (40, 42)]
     assert offsets(wrapper(42, inner, magic=0, codec=codec)) == [40, 42]
-
-
-def test_magic_0_lz4_with_the_old_wrong_checksum() -> None:
-    frame = bytearray(lz4.frame.compress(message(7, b"k", b"v", magic=0), store_size=False))
-    frame[6] = xxhash32(bytes(frame[:6])) >> 8 & 0xFF
-    rows, corrupt, _ = read_all(message(7, None, bytes(frame), magic=0, attributes=3))
-    assert ([(row.offset, row.value) for row in rows], corrupt) == ([(7, b"v")], [])
 
 
 def test_log_append_time_of_a_wrapper_is_that_of_its_messages() -> None:

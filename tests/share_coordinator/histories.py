@@ -68,12 +68,7 @@ def history(seed, *, length=30, reach=40, stretch=1, tidy=False):
     `tidy`: snapshots have batches as a coordinator writes them, in order and apart.
     """
     generator = random.Random(seed)
-    keys = [
-        ("g", "AAAAAAAAAAAAAAAAAAAAAQ", 0),
-        ("g", "AAAAAAAAAAAAAAAAAAAAAQ", 1),
-        ("café", "_____________________w", 7),
-    ]
-    return [_record(generator, generator.choice(keys), reach, stretch, tidy) for _ in range(length)]
+    return [_record(generator, generator.choice(KEYS), reach, stretch, tidy) for _ in range(length)]
 
 
 def _record(generator, key, reach, stretch, tidy):

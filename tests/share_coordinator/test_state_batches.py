@@ -24,28 +24,6 @@ def combined(there, update, start_offset=-1, rules=V44):
     return list(combine(as_written(there), update, start_offset, rules).batches)
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("there", "update", "start_offset", "expected"),
-    [
-        ([], [], -1, []),
-        ([], [b(0, 9)], -1, [b(0, 9)]),
-        ([b(0, 9)], [b(10, 19)], -1, [b(0, 19)]),
-        ([b(0, 9)], [b(10, 19, count=2)], -1, [b(0, 9), b(10, 19, count=2)]),
-        ([b(0, 9)], [b(11, 19)], -1, [b(0, 9), b(11, 19)]),
-        ([b(0, 9)], [b(3, 5, ACKNOWLEDGED)], -1, [b(0, 2), b(3, 5, ACKNOWLEDGED), b(6, 9)]),
-        ([b(0, 9, count=2)], [b(3, 5, ARCHIVED)], -1, [b(0, 9, count=2)]),
-        ([b(0, 9), b(10, 19, count=2)], [b(5, 14, ACKNOWLEDGED, 2)], -1, [b(0, 4), b(5, 14, 2, 2), b(15, 19, count=2)]),
-        ([b(0, 9), b(20, 29)], [b(40, 49)], 25, [b(25, 29), b(40, 49)]),
-        ([b(0, 9), b(20, 29)], [], 20, [b(20, 29)]),
-        ([b(0, 9)], [b(2, 7, ACKNOWLEDGED)], 5, [b(5, 7, ACKNOWLEDGED), b(8, 9)]),
-        ([b(0, 9), b(10, 19, count=2)], [b(0, 99, ARCHIVED, 3)], -1, [b(0, 99, ARCHIVED, 3)]),
-    ],
-)
-def test_the_larger_delivery_count_wins_then_the_larger_state(there, update, start_offset, expected, rules):
-    assert combined(there, update, start_offset, rules) == expected
-
-
 def test_equal_batches_that_touch_stay_apart_until_the_next_update_before_4_4():
     there, update = [b(0, 5, ACKNOWLEDGED), b(6, 10)], [b(6, 10, ACKNOWLEDGED)]
     # The answers of PersisterStateBatchCombiner of 4.3.1 and of 4.4.0.

@@ -119,11 +119,6 @@ def test_an_id_expires_at_the_millisecond_at_which_kafka_lets_it():
     assert " ".join(mine) == kafka
 
 
-def test_an_id_expires_in_the_states_in_which_nothing_is_open():
-    due = {state: expires_at(state, 1_000, 500) for state in STATES.values()}
-    assert due == dict.fromkeys(STATES.values()) | dict.fromkeys(("Empty", "CompleteCommit", "CompleteAbort"), 1_500)
-
-
 OPEN = {"transactionStartTimestampMs": 900, "transactionTimeoutMs": 60_000, "producerEpoch": 3}
 
 
