@@ -20,11 +20,13 @@ CODE = sorted([*(ROOT / "kgroups_spark").rglob("*.py"), *(ROOT / "jobs").glob("*
 AROUND = sorted(
     path for name in ("tests", "benchmarks") for path in (ROOT / name).rglob("*.py") if path != Path(__file__)
 )
-HEADS = sorted((ROOT / "kgroups_spark/sql/definitions").glob("*.sql"))
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-TEMPLATES = sorted((ROOT / "kgroups_spark/report/page").iterdir())
-QUERIES = sorted((ROOT / "kgroups_spark").rglob("*.sql"))
-SETTINGS = [ROOT / "Makefile", *sorted((ROOT / "conf").iterdir()), *sorted((ROOT / "examples").iterdir())]
+OTHERS = {
+    "pages": [page for page in PAGES if page != GLOSSARY],
+    "notebooks": sorted((ROOT / "notebooks").glob("*.ipynb")),
+    "templates": sorted((ROOT / "kgroups_spark/report/page").iterdir()),
+    "queries": sorted((ROOT / "kgroups_spark").rglob("*.sql")),
+    "settings": [ROOT / "Makefile", *sorted((ROOT / "conf").iterdir()), *sorted((ROOT / "examples").iterdir())],
+}
 # At the beginning of a text, a paragraph, an item or a cell, or behind another sentence. A question may begin so.
 NOUN = re.compile(r"(?:^|[.!?] |\| |- )((?:Of|What|Who|Whose|Whom|Whoever) [A-Za-z0-9`_][^.!?|]*[.!?]?)", re.MULTILINE)
 BEGINNING = re.compile(r"(?:Of|What|Who|Whose|Whom|Whoever)\s")
@@ -131,65 +133,43 @@ def test_the_glossary_is_in_order_and_names_what_it_replaces() -> None:
     assert {"tables of now", "told", "anew", "shall"} <= set(replaced_words())
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != GLOSSARY], ids=lambda page: page.name)
-def test_pages_use_the_glossarys_words(page: Path) -> None:
-    assert complaints(page.read_text()) == []
-
-
 def test_help_messages_docstrings_and_comments_use_them() -> None:
     found = {where: complaints(text) for path in suspects(*CODE) for where, text in texts(path)}
     found |= {where: complaints(text) for path in suspects(*AROUND) for where, text in texts_around(path)}
     assert {where: words for where, words in found.items() if words} == {}
 
 
-def said(path: Path) -> str:
-    """What the head of a view says of it and of its columns, a paragraph each."""
-    head = path.read_text().split("\n\n")[0]
-    return re.sub(r"^-- ?(?:(?:argument )?\w+(?: [A-Z ]+)?(?: = .*?)?: )?", "\n", head, flags=re.MULTILINE)
-
-
-def test_comments_of_views_use_them() -> None:
-    heads = {path.name: complaints(said(path)) for path in HEADS}
-    assert {name: words for name, words in heads.items() if words} == {}
-
-
-def test_comments_in_sql_use_them() -> None:
-    found = {
-        f"{path.relative_to(ROOT)}": complaints(re.sub(r"^ *-- ?", "", comment[0], flags=re.MULTILINE))
-        for path in QUERIES
-        for comment in SQL_COMMENT.finditer(path.read_text().split("\n\n", 1)[-1])
-    }
-    assert {where: words for where, words in found.items() if words} == {}
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_use_them(path: Path) -> None:
-    cells = json.loads(path.read_text())["cells"]
-    assert [words for cell in cells if (words := complaints(cell_text(cell)))] == []
+def prose(path: Path) -> str:
+    """The words of a file that is no module of Python, a paragraph each: those of pages, and the comments of others."""
+    text = path.read_text()
+    match path.suffix:
+        case ".md":
+            return text
+        case ".ipynb":
+            return "\n\n".join(map(cell_text, json.loads(text)["cells"]))
+        case ".html":
+            return MARKUP.sub("\n\n", text)
+        case ".js" | ".css":
+            return "\n\n".join(line or block for line, block in PAGE_COMMENT.findall(text))
+        case ".sql":
+            head, _, body = text.partition("\n\n")
+            said = re.sub(r"^-- ?(?:(?:argument )?\w+(?: [A-Z ]+)?(?: = .*?)?: )?", "\n", head, flags=re.MULTILINE)
+            found = [re.sub(r"^ *-- ?", "", each, flags=re.MULTILINE) for each in SQL_COMMENT.findall(body)]
+            return "\n\n".join([said if path.parent.name == "definitions" else "", *found])
+        case _:
+            return "\n\n".join(comment for _, comment in comments(path, text))
 
 
 def cell_text(cell: dict[str, object]) -> str:
-    """The prose of a cell: all of a text, the comments of code."""
+    """The prose of a notebook's cell: all of a text, the comments of code."""
     source = "".join(cell["source"])  # type: ignore[arg-type]
     return source if cell["cell_type"] == "markdown" else "\n\n".join(re.findall(r"# (.*)", source))
 
 
-@pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
-def test_the_makefile_settings_and_examples_use_them(path: Path) -> None:
-    found = dict(comments(path, path.read_text()))
-    assert {where: words for where, text in found.items() if (words := complaints(text))} == {}
-
-
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
-def test_the_reports_page_uses_them(path: Path) -> None:
-    assert complaints(page_text(path.read_text(), is_markup=path.suffix == ".html")) == []
-
-
-def page_text(text: str, *, is_markup: bool) -> str:
-    """The words of a page without its markup, or the comments of a script or a style, a paragraph each."""
-    if is_markup:
-        return MARKUP.sub("\n\n", text)
-    return "\n\n".join(line or block for line, block in PAGE_COMMENT.findall(text))
+@pytest.mark.parametrize("kind", ["pages", "notebooks", "templates", "queries", "settings"])
+def test_other_files_use_them(kind: str) -> None:
+    found = {place(path): complaints(prose(path)) for path in OTHERS[kind]}
+    assert {where: words for where, words in found.items() if words} == {}
 
 
 def test_names_in_the_package_use_them() -> None:
@@ -209,8 +189,14 @@ def test_the_check_sees_planted_words(tmp_path: Path) -> None:
     assert suspects(module) == [module]
     assert sorted(found) == [[], ["Made Again"], ["anew"], ["oddities"], ["told"]]
     assert complaints(cell_text({"cell_type": "code", "source": ["x = 1  # told\n", "told = 2\n"]})) == ["told"]
-    assert complaints(page_text("<p class='told'>{{ told }} anew</p>", is_markup=True)) == ["anew"]
-    assert complaints(page_text("told(); // anew\n/* shall */", is_markup=False)) == ["anew", "shall"]
+    for suffix, text, words in (
+        (".html", "<p class='told'>{{ told }} anew</p>", ["anew"]),
+        (".js", "told(); // anew\n/* shall */", ["anew", "shall"]),
+        (".sql", "-- told\n\nSELECT told\n-- anew\n", ["anew"]),
+    ):
+        planted = tmp_path / f"planted{suffix}"
+        planted.write_text(text)
+        assert complaints(prose(planted)) == words
 
 
 @pytest.mark.parametrize(
