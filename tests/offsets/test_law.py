@@ -1,4 +1,4 @@
-"""The columns equal the objects, record by record: for every release, every cut, any ranges of slots."""
+"""Columns and groups equal a shard of objects, record by record: for every release, every cut, any ranges of slots."""
 
 from __future__ import annotations
 
@@ -23,15 +23,8 @@ from tests.coordinator.records import Log
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of, table
 from tests.offsets.random_logs import BORDERS, random_log
-from tests.offsets.replayed_offsets import (
-    Row,
-    assert_as_the_twin,
-    current_tables,
-    replayed,
-    state_rows,
-    state_tables,
-    without_slots,
-)
+from tests.offsets.replayed_offsets import Row, replayed, state_rows, state_tables, without_slots
+from tests.replay.replayed_shards import assert_as_objects
 
 # One release of each set of rules that concern offsets, then the others.
 DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0", "2.0", "0.11", "0.8")
@@ -94,25 +87,25 @@ def check_logs(chosen: Logs, releases: int, logs: int, every: int, check: Callab
     for version in chosen.versions(releases):
         for seed in range(every) if chosen.every else [chosen.random.randrange(1 << 32) for _ in range(logs)]:
             try:
-                check(random_log(seed), release(version))
+                check(random_log(seed), version)
             except AssertionError as error:
                 raise AssertionError(f"release {version}, seed {seed}") from error
 
 
 def test_columns_equal_objects(chosen):
-    check_logs(chosen, 4, 2, 150, assert_as_the_twin)
+    check_logs(chosen, 4, 5, 150, assert_as_objects)
 
 
 def test_a_log_may_be_cut_anywhere(chosen):
-    check_logs(chosen, 2, 1, 20, lambda log, rules: assert_cut_anywhere(chosen, log[:25], rules))
+    check_logs(chosen, 2, 1, 20, lambda log, version: assert_cut_anywhere(chosen, log[:25], release(version)))
 
 
 def test_ranges_of_slots_equal_all_slots_at_once(chosen):
-    def check(log: list[ReplayRow], rules: Release) -> None:
+    def check(log: list[ReplayRow], version: str) -> None:
         ranges = ranges_between(chosen.one(BORDERS))
-        assert_as_the_twin(log, rules, ranges)
+        assert_as_objects(log, version, ranges)
         if chosen.takes(0.1):
-            assert_cut_anywhere(chosen, log[:20], rules, ranges)
+            assert_cut_anywhere(chosen, log[:20], release(version), ranges)
 
     check_logs(chosen, 2, 1, 20, check)
 
@@ -121,11 +114,11 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
     monkeypatch.setattr(removals, "REMEMBERED", 2)
     monkeypatch.setattr(events, "REMEMBERED", 2)
 
-    def check(log: list[ReplayRow], rules: Release) -> None:
-        assert_as_the_twin(log, rules)
+    def check(log: list[ReplayRow], version: str) -> None:
+        assert_as_objects(log, version)
         if chosen.takes(0.1):
-            assert_as_the_twin(log, rules, ranges_between([Border("g"), Border("g", "t", 1), Border("h")]))
-            assert_cut_anywhere(chosen, log[:20], rules)
+            assert_as_objects(log, version, ranges_between([Border("g"), Border("g", "t", 1), Border("h")]))
+            assert_cut_anywhere(chosen, log[:20], release(version))
 
     check_logs(chosen, 2, 1, 20, check)
 
@@ -133,7 +126,7 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
 def test_log_offsets_of_any_size_make_keys(chosen, monkeypatch):
     """Where very many slots over a very long log would make keys too large, the log offsets are numbered first."""
     monkeypatch.setattr(columns, "LARGEST_KEY", 1)
-    check_logs(chosen, 3, 1, 20, assert_as_the_twin)
+    check_logs(chosen, 3, 1, 20, assert_as_objects)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -160,9 +153,8 @@ def dictionaries(rows: pa.Table) -> pa.Table:
 
 
 def test_an_empty_log():
-    found = replayed([], release("4.3"))
-    assert [len(table) for table in state_tables(found.state)] == [0, 0, 0, 0]
-    assert current_tables(found, []) == {"committed_offsets": [], "pending_offsets": [], "open_transactions": []}
+    assert_as_objects([], "4.3")
+    assert [len(table) for table in state_tables(replayed([], release("4.3")).state)] == [0, 0, 0, 0]
 
 
 def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0():
