@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -13,22 +13,18 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.coordinator import rows as coordinator_rows
 from kgroups_spark.coordinator.classic_group import ClassicGroup
-from kgroups_spark.coordinator.events import Rules, topics_of
+from kgroups_spark.coordinator.events import topics_of
 from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots, SnapshotMembers, SnapshotRecord
-from kgroups_spark.coordinator.releases import ReplayFailure, expiry_rules, release
-from kgroups_spark.coordinator.versions import MemberVersions
+from kgroups_spark.coordinator.releases import expiry_rules, release
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, JsonRecord
-from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches
-from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import one_of
+from tests.coordinator.replay_row import ReplayRow
 from tests.findings.record_bytes import blob
 from tests.messages.group_record_bytes import KEY, member, snapshot
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots
-from tests.nights.reported_tables import unordered
-from tests.twin.shard import Shard
+from tests.replay.replayed_shards import assert_same, of_objects, replayed
 
 Rows = dict[str, Counter[str]]
 GROUP_RECORDS = arrow_schema("group_records")
@@ -55,64 +51,17 @@ def one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
     return (JsonRecord(*row.values()) for row in rows.to_pylist())
 
 
-class Replayed:
-    """Rows of every table after these records; `shrink` is called after each `every` of them."""
-
-    def __init__(self, records: Iterable[DecodedRecord], version: str, shrink: Callable[[], None], every: int) -> None:
-        self.release = release(version)
-        self.shard = Shard(self.release, 0, recording=True)
-        self.events = self.shard.record_events(Rules(expiry_rules(version), ((0, 1_000_000),)))
-        self.rows: Rows = {}
-        for log_offset, record in enumerate(records):
-            self._replay(log_offset, record)
-            if log_offset % every == 0:
-                self._changes()
-                shrink()
-        self.events.close()
-        self._changes()
-        shrink()
-        self._current()
-
-    def _replay(self, log_offset: int, record: DecodedRecord) -> None:
-        key = (record.record_type, record.group_id, record.member_id, record.regular_expression)
-        try:
-            self.shard.replay_group_record(
-                log_offset, 1000 * log_offset, *key, record.value, value_version=record.value_version
-            )
-        except ReplayFailure as failure:
-            self._tell("failures", [(log_offset, record.record_name, str(failure))])
-
-    def _changes(self) -> None:
-        changes = self.shard.take_changes()
-        for name, kind in coordinator_rows.VERSIONS.items():
-            self._tell_batch(name, kind._fields, [c for c in changes if isinstance(c, kind)])
-        on_demand = [change for change in changes if isinstance(change, MemberVersions)]
-        for batch in member_version_batches(on_demand, self.release, audit_id=1):
-            self._tell("group_member_versions", batch.to_pylist())
-        for batch in event_batches([(0, event) for event in self.events.take()], audit_id=1):
-            self._tell("group_events", batch.to_pylist())
-
-    def _current(self) -> None:
-        shard = self.shard
-        shard.topics.learn("T" * 22, "t", 1, "offset_commit")
-        self._tell_batch("groups", coordinator_rows.GroupRow._fields, list(shard.group_rows(50)))
-        members = list(shard.member_rows(on_demand=False))
-        self._tell_batch("group_members", coordinator_rows.MemberRow._fields, members)
-        groups = [(0, group) for group in shard.groups_on_demand()]
-        for batch in member_batches(groups, shard.topics, self.release, audit_id=1):
-            self._tell("group_members", batch.to_pylist())
-        state = [(row.entry_type, row.group_id, unordered(json.loads(row.payload))) for row in shard.save()]
-        self._tell("state", state)
-
-    def _tell_batch(self, name: str, columns: tuple[str, ...], rows: list[Any]) -> None:
-        self._tell(name, table_batch(name, columns, rows, audit_id=1).to_pylist())
-
-    def _tell(self, name: str, rows: Iterable[Any]) -> None:
-        self.rows.setdefault(name, Counter()).update(map(repr, rows))
+def replay_rows(records: list[Record]) -> list[ReplayRow]:
+    names = ("record_type", "group_id", "value", "value_version")
+    decoded = enumerate(map(GroupRecordDecoder().decode, *zip(*records, strict=True)))
+    return [
+        ReplayRow(at, 1000 * at, "group_record", **{name: getattr(record, name) for name in names})
+        for at, record in decoded
+    ]
 
 
-def nothing() -> None:
-    pass
+def plain(record: DecodedRecord) -> Any:
+    return record.value and {**record.value, "members": list(record.value["members"])}
 
 
 # ---- record by record, and in blocks
@@ -122,14 +71,12 @@ def nothing() -> None:
 @pytest.mark.parametrize("made", one_of((0, 0), (0.02, 1), (0.05, 2), (0.2, 3)))
 def test_made_up_groups(made: tuple[float, int], version: str) -> None:
     odd, seed = made
-    rows = history(Snapshots(seed, odd=odd).records(120))
-    expected = Replayed(one_by_one(rows), version, nothing, 40).rows
+    rows = replay_rows(Snapshots(seed, odd=odd).records(60))
+    expected = of_objects(rows, version)
     assert expected["group_versions"] and expected["group_member_versions"] and expected["group_members"]
     for size_bytes, at_bytes, every in ((1 << 20, 1, 1000), (20_000, 1, 20), (3_000, 2_000, 8)):
-        with blocks_of(size_bytes, at_bytes):
-            snapshots = GroupSnapshots()
-            found = Replayed(snapshots.records(rows), version, snapshots.shrink, every).rows
-        assert found == expected
+        with blocks_of(size_bytes, at_bytes), mock.patch("kgroups_spark.replay.shard.RECORDS_AT_ONCE", every):
+            assert_same(replayed(rows, version)[0], expected)
 
 
 def test_most_made_up_groups_are_in_blocks_and_some_are_not() -> None:
@@ -163,9 +110,9 @@ def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
 def test_rows_may_be_in_several_chunks_or_there_may_be_none() -> None:
     rows = history(Snapshots(0).records(60))
     with blocks_of(10_000):
-        whole = Replayed(GroupSnapshots().records(rows), "4.3", nothing, 1000).rows
+        whole = [plain(record) for record in GroupSnapshots().records(rows)]
         chunks = pa.concat_tables([rows.slice(0, 20), rows.slice(20, 0), rows.slice(20)])
-        assert Replayed(GroupSnapshots().records(chunks), "4.3", nothing, 1000).rows == whole
+        assert [plain(record) for record in GroupSnapshots().records(chunks)] == whole
     assert list(GroupSnapshots().records(rows.slice(0, 0))) == []
 
 

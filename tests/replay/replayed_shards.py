@@ -105,7 +105,10 @@ COMPARED = {
 
 def assert_as_objects(rows: Sequence[ReplayRow], version: str, ranges=ALL_SLOTS) -> None:
     """All rows of all tables."""
-    ours, theirs = replayed(rows, version, ranges=ranges)[0], of_objects(rows, version)
+    assert_same(replayed(rows, version, ranges=ranges)[0], of_objects(rows, version))
+
+
+def assert_same(ours: dict[str, list[Row]], theirs: dict[str, list[Row]]) -> None:
     for name in sorted(ours.keys() | theirs.keys()):
         names = COMPARED.get(name)
         found = [row if names is None else {each: row[each] for each in names} for row in ours.get(name, [])]
