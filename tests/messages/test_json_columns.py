@@ -11,8 +11,7 @@ import pytest
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.messages.group_metadata import group_metadata_texts
 from tests.chosen import some_of
-from tests.messages.built import record_columns
-from tests.messages.changed_bytes import changed
+from tests.messages.compared import changed, record_columns
 from tests.messages.group_record_bytes import ASSIGNMENT, COOPERATIVE, KEY, SUBSCRIPTION, group_metadata, members
 from tests.messages.vectors import ALL, records
 from tests.slow_messages import slow_group_metadata

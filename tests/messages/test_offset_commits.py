@@ -11,9 +11,7 @@ import pytest
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify, read_offset_values
 from tests.chosen import some_of
 from tests.findings.record_bytes import uvarint
-from tests.messages.built import record_columns
-from tests.messages.changed_bytes import changed
-from tests.messages.compared import offset_commits
+from tests.messages.compared import changed, offset_commits, record_columns
 from tests.slow_messages import slow_offset_commit
 
 T = (1700000000000).to_bytes(8, "big")
@@ -154,36 +152,6 @@ def test_a_key_keeps_its_code_across_chunks():
     second = decoded(decoder, [(key("c"), v3()), (key("b"), v3())]).code.tolist()
     assert second[1] == first[1] and second[0] == 2
     assert [decoder.keys.group_id[code].as_py() for code in first[:2] + second[:1]] == ["a", "b", "c"]
-
-
-def slot(keys, code):
-    """The committed offset of the key."""
-    return keys.group_id[int(code)].as_py(), keys.topic[int(code)].as_py(), int(keys.partition[code])
-
-
-def test_keys_of_both_types_name_one_committed_offset_in_either_order():  # T1, T3
-    for number in (0, 1):
-        decoder = OffsetCommitDecoder()
-        pairs = [(key("x"), v3()), (key("g", number=number), v3()), (key("g", number=1 - number), v3())]
-        columns = [decoded(decoder, [pair]) for pair in pairs]
-        slots = [slot(decoder.keys, c.code[0]) for c in columns]
-        assert slots[1] == slots[2] != slots[0]
-        assert decoder.keys.record_type.tolist() == [1, number, 1 - number]
-
-
-def test_keys_with_other_bytes_but_the_same_meaning_name_one_committed_offset():
-    decoder = OffsetCommitDecoder()
-    columns = decoded(decoder, [(key("g"), v3()), (key("g") + b"!", v3()), (key("h"), v3())])
-    assert len(set(columns.code.tolist())) == 3
-    slots = [slot(decoder.keys, code) for code in columns.code]
-    assert slots[0] == slots[1] != slots[2]
-
-
-def test_groups_have_codes_of_their_own():
-    decoder = OffsetCommitDecoder()
-    columns = decoded(decoder, [(key("g", partition=1), v3()), (key("h"), v3()), (key("g", partition=2), v3())])
-    groups = [decoder.keys.groups[c] for c in decoder.keys.group[columns.code]]
-    assert groups == ["g", "h", "g"] and sorted(decoder.keys.groups) == ["g", "h"]
 
 
 # ---- rows

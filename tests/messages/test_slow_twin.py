@@ -11,8 +11,7 @@ from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import classify
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from tests.messages.changed_bytes import changed
-from tests.messages.compared import assert_decoded_as_the_slow_decoder, group_record
+from tests.messages.compared import assert_decoded_as_the_slow_decoder, changed, group_record
 from tests.messages.group_record_bytes import COOPERATIVE, KEY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import records
 

@@ -20,8 +20,7 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupR
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.messages.changed_bytes import changed
-from tests.messages.compared import group_record
+from tests.messages.compared import changed, group_record
 from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import KEY_OF_TYPE, records
 from tests.recorded_logs import CORPORA
