@@ -1,12 +1,15 @@
 """The slow, obvious decoder of GroupMetadata and offset commits, which kgroups_spark.messages reads as columns, too.
 
-They share no code: it was written from the notes on Kafka's formats (fields in their order), not from the message
-files. Everything is read byte by byte from a cursor; any error raises Bad.
+They share no code but that for texts, of which tests/messages/test_text.py has OpenJDK's answers. It was written from
+the notes on Kafka's formats (fields in their order), not from the message files. Everything is read byte by byte from a
+cursor; any error raises Bad.
 """
 
 from __future__ import annotations
 
 import base64
+
+from kgroups_spark.messages.schema import decode_text
 
 MAX_STRING = 32767
 
@@ -71,7 +74,7 @@ class Cursor:
             return None
         if length > MAX_STRING:
             raise Bad("string too long")
-        text, proper = java_text(self.take(length))
+        text, proper = decode_text(self.take(length))
         self.exact = self.exact and proper
         return text
 
@@ -122,50 +125,6 @@ def not_null(value):
     if value is None:
         raise Bad("null")
     return value
-
-
-def java_text(data):
-    """new String(data, UTF_8) and whether data is proper UTF-8; written after the JDK's decodeUTF8_UTF16."""
-    out, i, proper, n = [], 0, True, len(data)
-
-    def follows(k):
-        return k < n and 0x80 <= data[k] <= 0xBF
-
-    while i < n:
-        b = data[i]
-        if b < 0x80:
-            out.append(chr(b))
-            i += 1
-            continue
-        if 0xC2 <= b <= 0xDF:
-            want, first_ok = 2, follows(i + 1)
-        elif 0xE0 <= b <= 0xEF:
-            want, first_ok = 3, follows(i + 1) and not (b == 0xE0 and data[i + 1] < 0xA0)
-        elif 0xF0 <= b <= 0xF4:
-            first_ok = follows(i + 1)
-            first_ok = first_ok and not (b == 0xF0 and data[i + 1] < 0x90) and not (b == 0xF4 and data[i + 1] > 0x8F)
-            want = 4
-        else:
-            want, first_ok = 1, False
-        have = 1
-        if first_ok:
-            have = 2
-            while have < want and follows(i + have):
-                have += 1
-        if want > 1 and have == want:
-            code = b & (0x7F >> want)
-            for k in range(1, want):
-                code = code << 6 | data[i + k] & 0x3F
-            if 0xD800 <= code <= 0xDFFF:
-                out.append("\ufffd")
-                proper = False
-            else:
-                out.append(chr(code))
-        else:
-            out.append("\ufffd")
-            proper = False
-        i += have
-    return "".join(out), proper
 
 
 def b64(data):

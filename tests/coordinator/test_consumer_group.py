@@ -34,21 +34,6 @@ def test_t32_before_4_0_a_simple_group_blocks_records_and_tombstones_need_their_
     assert (log.failed.keys(), log.states()) == ({1, 2}, {"g": "consumer Empty"})
 
 
-def test_t37_states_come_from_the_epochs_in_their_order():
-    assert full(Log(), state=0).states() == {"g": "consumer Stable"}
-    assert full(Log(), state=2).states() == {"g": "consumer Reconciling"}
-    assert full(Log(), state=99).states() == {"g": "consumer Reconciling"}
-    assert full(Log(), member_epoch=4).states() == {"g": "consumer Reconciling"}
-    assert full(Log()).record(3, epoch(6)).states() == {"g": "consumer Assigning"}
-    assert [full(Log(), state=n).members()["m"].member_state for n in (0, 1, 2, 3, -1)] == [
-        "STABLE",
-        "UNREVOKED_PARTITIONS",
-        "UNRELEASED_PARTITIONS",
-        "UNKNOWN",
-        "UNKNOWN",
-    ]
-
-
 def test_a_groups_row_has_the_fields_of_its_records():
     log = full(Log()).record(3, epoch(5, metadataHash=-9)).record(16, {"topics": ["b", "a"]}, "r.*")
     row = log.group()
@@ -80,15 +65,6 @@ def test_assignment_epochs_are_those_of_the_partitions_or_the_members_since_4_3(
     assert {part.assignment_epoch for part in row.assigned_partitions} == {None}
 
 
-def test_two_members_that_own_one_partition_fail_at_one_epoch_and_the_state_stays():
-    log = full(Log()).record(8, current(5, 0, state=2), "n")
-    assert log.failed.keys() == {5}
-    assert "still owned at epoch 5" in log.failed[5]
-    # Kafka has put the member in place and not looked at the state again.
-    assert (list(log.members()), log.states()) == (["m", "n"], {"g": "consumer Stable"})
-    assert full(Log()).record(8, current(6, 0), "n").failed == {}
-
-
 @pytest.mark.parametrize(("version", "fails"), [("4.0.1", True), ("4.1.1", True), ("4.0.2", False), ("4.1.2", False)])
 def test_taking_and_giving_up_a_partition_that_another_epoch_owns_failed_before_kafka_19862(version, fails):
     log = full(Log(version)).record(8, current(6, 0), "n").record(8, current(6), "m")
@@ -103,12 +79,6 @@ def test_a_repeated_topic_fails_except_in_4_3s_current_assignments():
     value = current(1, assignedPartitions=[{**part, "assignmentEpochs": None} for part in twice])
     assert Log("4.3").record(8, value, "m").failed == {}
     assert Log("4.2").record(8, value, "m").failed.keys() == {0}
-
-
-def test_an_assignment_epoch_below_minus_1_fails_since_4_3():
-    assert Log("4.3").record(6, target_epoch(-2)).failed.keys() == {0}
-    assert Log("4.2").record(6, target_epoch(-2)).group().assignment_epoch == -2
-    assert Log("4.3").record(6, None).states() == {}
 
 
 def test_an_assignment_epoch_after_its_tombstone_is_null():

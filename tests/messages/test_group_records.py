@@ -24,29 +24,6 @@ def decode(number, value):
 # ---- outcomes
 
 
-@pytest.mark.parametrize("number", [18, 24, 99, -5, 32767])
-@pytest.mark.parametrize("value", [None, b"", b"\0\0\0"])
-def test_a_type_without_a_release_is_unknown_even_as_a_tombstone(number, value):  # T41
-    found = GroupRecordDecoder().decode(number.to_bytes(2, "big", signed=True) + b"\0\1a", value)
-    assert (found.reason, found.record_type) == ("unknown_record_type", number)
-    assert str(number) in found.detail
-
-
-def test_an_empty_value_is_not_a_tombstone():  # T42
-    found = decode(3, b"")
-    assert (found.reason, found.record_name, found.group_id) == ("empty_value", "ConsumerGroupMetadata", "cg")
-
-
-def test_a_null_key_is_undecodable():
-    assert GroupRecordDecoder().decode(None, b"\0\0").reason == "null_key"
-
-
-@pytest.mark.parametrize(("number", "version"), [(2, 5), (2, -1), (3, 1), (23, 1)])
-def test_versions_that_a_type_never_had_are_unknown(number, version):
-    found = decode(number, version.to_bytes(2, "big", signed=True) + bytes(99))
-    assert (found.reason, found.value_version) == ("unknown_value_version", version)
-
-
 def test_an_undecodable_record_has_its_group_its_member_and_the_reason():
     found = decode(5, b"\0\0\0")
     assert isinstance(found, Undecodable) and found.reason in REASONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.messages.schema import decode_text
-from tests.slow_messages import java_text
 
 R = "\ufffd"
 CASES = [
@@ -36,4 +35,3 @@ CASES = [
 @pytest.mark.parametrize(("data", "text", "is_proper"), CASES, ids=[case[0] or "nothing" for case in CASES])
 def test_text_is_what_java_sees(data, text, is_proper):
     assert decode_text(bytes.fromhex(data)) == (text, is_proper)
-    assert java_text(bytes.fromhex(data)) == (text, is_proper)

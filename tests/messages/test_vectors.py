@@ -108,11 +108,12 @@ def test_offset_values_cut_at_every_length_and_with_bytes_left_over(vector):
     assert found[-3]["topic_id"] == topic_id
 
 
-@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("log", [*LOGS, "value"])
 def test_unknown_types_versions_tags_and_null_keys(log):
-    key = KEY_BYTES[log, 0]
+    """As tombstones, too (T41)."""
+    key = KEY_BYTES[log, 0 if log in LOGS else 3]
     assert decoded(log, None, b"").reason == "null_key"
-    for number in (-1, 2, 99):
+    for number in (-1, 2 if log in LOGS else 18, 99):
         for value in (None, b"\0\0"):
             found = decoded(log, number.to_bytes(2, "big", signed=True) + key[2:], value)
             assert (found.reason, found.record_type) == ("unknown_record_type", number) and found.detail
