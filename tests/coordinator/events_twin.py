@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from kgroups_spark.coordinator.releases import Release, ReplayFailure
-from tests.coordinator.replay_row import ReplayRow, replay
+from tests.coordinator.replay_row import ReplayRow
 from tests.expiry.twin import expires, judge_offset
 from tests.twin.shard import Shard
 
@@ -59,7 +59,7 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
             act, unknown = [], []
         before = Snapshot(shard)
         with suppress(ReplayFailure):
-            replay(shard, row)
+            shard.replay(row)
         after = Snapshot(shard)
         if is_act:
             act.append((row, before, after))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgroups_spark.coordinator.releases import Release, ReplayFailure
-from tests.coordinator.replay_row import ReplayRow, replay
+from tests.coordinator.replay_row import ReplayRow
 from tests.twin.shard import Shard
 
 Json = dict[str, Any]
@@ -23,7 +23,7 @@ def replay_all(shard: Shard, rows: Iterable[ReplayRow]) -> list[int]:
         try:
             if row.kind == "undecodable" and fails_undecodable(row, shard.release):
                 failed.append(row.log_offset)
-            replay(shard, row)
+            shard.replay(row)
         except ReplayFailure:
             failed.append(row.log_offset)
     return failed

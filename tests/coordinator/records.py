@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgroups_spark.coordinator.releases import ReplayFailure, release
-from tests.coordinator.replay_row import ReplayRow, replay
+from tests.coordinator.replay_row import ReplayRow
 from tests.twin.offset_metadata import OffsetAndMetadata
 from tests.twin.shard import Shard
 
@@ -28,7 +28,7 @@ class Log:
         row = ReplayRow(len(self.rows), T + len(self.rows), kind, **fields)  # type: ignore[arg-type]
         self.rows.append(row)
         try:
-            replay(self.shard, row)
+            self.shard.replay(row)
         except ReplayFailure as failure:
             self.failed[row.log_offset] = str(failure)
         return self

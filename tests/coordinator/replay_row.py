@@ -1,11 +1,10 @@
-"""One record as the replay takes it, and what a shard does with it."""
+"""One record as the replay takes it."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
 from tests.twin.offset_metadata import OffsetAndMetadata
-from tests.twin.shard import Shard
 
 Kind = Literal["offset_commit", "group_record", "marker", "undecodable"]
 
@@ -42,38 +41,3 @@ class ReplayRow(NamedTuple):
     def slot(self) -> tuple[str | None, str | None, int | None]:
         """Group, topic and partition of an offset commit: types 0 and 1 share it (T1)."""
         return (self.group_id, self.topic, self.partition)
-
-
-def replay(shard: Shard, row: ReplayRow) -> None:
-    """Applies the row. Raises ReplayFailure as the shard does."""
-    shard.batch_offset = row.batch_offset
-    group_id = row.group_id or ""
-    producer = (row.producer_id, row.producer_epoch)
-    match row.kind:
-        case "offset_commit":
-            slot = (group_id, row.topic or "", row.partition or 0)
-            shard.replay_offset_commit(
-                row.log_offset,
-                row.log_timestamp,
-                row.record_type or 0,
-                *slot,
-                row.commit,
-                *producer,
-                row.is_transactional,
-            )
-        case "group_record":
-            names = (group_id, row.member_id, row.regular_expression)
-            shard.replay_group_record(
-                row.log_offset,
-                row.log_timestamp,
-                row.record_type or 0,
-                *names,
-                row.value,
-                row.value_version,
-                producer_id=row.producer_id,
-                is_transactional=row.is_transactional,
-            )
-        case "marker":
-            shard.end_transaction(row.log_offset, row.log_timestamp, row.producer_id, row.outcome)
-        case "undecodable" if row.is_transactional:
-            shard.transactional_record(row.log_offset, row.log_timestamp, row.producer_id)

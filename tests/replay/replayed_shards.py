@@ -17,7 +17,7 @@ from kgroups_spark.replay.state import LogState
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.coordinator.no_topics import NoTopics
-from tests.coordinator.replay_row import ReplayRow, replay
+from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import T
 from tests.twin.shard import Shard
@@ -62,7 +62,7 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
             found["transaction_markers"].append({"log_offset": row.log_offset, **known._asdict()})
             continue
         try:
-            replay(shard, row)
+            shard.replay(row)
         except ReplayFailure as failure:
             found["quarantine"].append({"log_offset": row.log_offset, "detail": str(failure)})
     events.close()

@@ -18,7 +18,6 @@ from kgroups_spark.replay.state import ENTRIES, LogState, loaded, saved
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.records import classic, classic_member
-from tests.coordinator.replay_row import replay
 from tests.coordinator.whole_state import everything
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, night
@@ -32,7 +31,7 @@ def shard_after(seed: int, version: str) -> Shard:
     shard.record_events(night(version).event_rules(0))
     for row in random_log(seed):
         with suppress(ReplayFailure):
-            replay(shard, row)
+            shard.replay(row)
     return shard
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tests.coordinator.no_topics import NoTopics
 from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log, text
 from tests.logs.event_logs import MINUTE, EventLog
 from tests.logs.log_files import borders, random_cuts
+from tests.messages.group_record_bytes import member, snapshot
 from tests.nights.nights_here import How, audit, audit_nights
 from tests.nights.replayed_logs import replayed
 from tests.nights.reported_tables import Reported, Row
@@ -91,12 +91,16 @@ def test_without_batches_a_rebuild_reports_an_act_cut_in_two_by_an_audit_as_the_
     assert events(cut.rebuilt()) == events(cut) != events(audit(files, How()))
 
 
+def of_members(generation: int, names: str) -> bytes:
+    return snapshot([member(memberId=name) for name in names], 1, generation=generation, leader=names[0])
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 def test_each_snapshot_of_a_log_of_message_format_0_or_1_has_its_events(magic: int) -> None:
     """Its messages do not show batches, and format 0 has no times."""
     snapshots = [("g", 1, "a"), ("h", 1, "b"), ("g", 2, "ac"), ("g", 3, "a")]
     data = b"".join(
-        message(n, b"\0\2" + text(group), snapshot(generation, *members), magic=magic)
+        message(n, b"\0\2" + text(group), of_members(generation, members), magic=magic)
         for n, (group, generation, members) in enumerate(snapshots)
     )
     files = {"__consumer_offsets-0/00000000000000000000.log": data}
@@ -113,13 +117,6 @@ def test_each_snapshot_of_a_log_of_message_format_0_or_1_has_its_events(magic: i
     ]
     places = borders(files, 0)[1:-1]
     assert events(audit_nights(files, {0: [[place] for place in places]}, How("2.8"))) == events(whole)
-
-
-def snapshot(generation: int, *members: str) -> bytes:
-    """A GroupMetadataValue of version 1."""
-    found = b"\0\1" + text("consumer") + struct.pack(">i", generation) + text("range") + text(members[0])
-    of_members = [text(name) + text("client") + text("/host") + bytes(16) for name in members]
-    return found + struct.pack(">i", len(members)) + b"".join(of_members)
 
 
 # Acts on one offset of a group, and the removals to be reported: the event, and the number of the act.

@@ -1,8 +1,8 @@
 """One coordinator shard: the state of one partition of __consumer_offsets, record by record.
 
     shard = Shard(release("4.3"), offsets_partition=17)
-    shard.replay_offset_commit(...), .replay_group_record(...), .end_transaction(...)   in log order
-    shard.group_rows(), .member_rows(), .committed_rows(), ...                          the current tables
+    shard.replay(row)                                            in log order
+    shard.group_rows(), .member_rows(), .committed_rows(), ...   the current tables
 
 It is pure: no Spark, no files, no clock. Times are milliseconds, None if a record has none. Where a real coordinator's
 load would fail, ReplayFailure is raised after the changes that Kafka's classes had made by then, and the next record
@@ -22,8 +22,9 @@ from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.groups import Groups, Value
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, unknown_version
 from kgroups_spark.coordinator.state_entries import StateRow
+from tests.coordinator.replay_row import ReplayRow
 from tests.twin import saved_shards
-from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata
+from tests.twin.offset_metadata import OffsetCommit, OffsetMetadata
 from tests.twin.shard_events import RemovedOffset, ShardEvents
 from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow, TopicRow
 from tests.twin.transactions import EndedTransaction, OpenTransactions
@@ -40,34 +41,48 @@ class Shard(Groups):
         self.offsets = OffsetMetadata(release)
         super().__init__(release, offsets_partition, self.offsets, recording=recording)
         self.transactions = OpenTransactions()
-        # The base offset of the batch of the record that comes next; None: not known.
-        self.batch_offset: int | None = None
         # Offsets that were removed, for the first commit after it. Kept only where events are reported.
         self.removed: dict[Slot, RemovedOffset] = {}
         self.events: ShardEvents | None = None
         # Asked of every value: type and version of offset commits that the release reads.
         self._readable = {(t, v) for t in (0, 1) for v in range(16) if not release.fails_to_read(t, v)}
 
-    def replay_offset_commit(
-        self,
-        log_offset: int,
-        log_timestamp: int | None,
-        record_type: int,
-        group_id: str,
-        topic: str,
-        partition: int,
-        value: OffsetAndMetadata | None,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        is_transactional: bool = False,
-    ) -> None:
-        """Replays a record of type 0 or 1; `value` None is a tombstone."""
+    def replay(self, row: ReplayRow) -> None:
+        """Applies the next record of the log."""
+        if row.kind == "marker":
+            self.end_transaction(row.log_offset, row.log_timestamp, row.producer_id, row.outcome)
+            return
+        if row.is_transactional and row.kind != "offset_commit":
+            # Also one that cannot be decoded or is of an unknown type belongs to its producer's transaction.
+            self.transactions.record(row.log_offset, row.log_timestamp, row.producer_id, -1)
+        if row.kind == "offset_commit":
+            self._offset_commit(row)
+        elif row.kind == "group_record":
+            if row.value is not None:
+                self._learn_topics(row.record_type or 0, row.value, row.log_timestamp)
+            self.replay_group_record(
+                row.log_offset,
+                row.log_timestamp,
+                row.record_type or 0,
+                row.group_id or "",
+                row.member_id,
+                row.regular_expression,
+                row.value,
+                row.value_version,
+                row.batch_offset,
+            )
+
+    def _offset_commit(self, row: ReplayRow) -> None:
+        log_offset, log_timestamp, value = row.log_offset, row.log_timestamp, row.commit
+        record_type = row.record_type or 0
+        group_id, topic, partition = row.group_id or "", row.topic or "", row.partition or 0
+        producer_id, producer_epoch, is_transactional = row.producer_id, row.producer_epoch, row.is_transactional
         slot = (group_id, topic, partition)
         if value is None:
             if is_transactional:
                 self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
             is_of_transaction = is_transactional and self.release.tombstone_removes_pending == "of_its_transaction"
-            place = RecordPlace(log_offset, log_timestamp, self.batch_offset)
+            place = RecordPlace(log_offset, log_timestamp, row.batch_offset)
             if self.events is not None:
                 self.events.place = place
                 if not is_of_transaction:
@@ -96,38 +111,6 @@ class Shard(Groups):
         if events is not None and events.moves:
             events.ended()
 
-    def replay_group_record(
-        self,
-        log_offset: int,
-        log_timestamp: int | None,
-        record_type: int,
-        group_id: str,
-        member_id: str | None,
-        regular_expression: str | None,
-        value: Value | None,
-        value_version: int | None = None,
-        batch_offset: int | None = None,
-        *,
-        producer_id: int = -1,
-        is_transactional: bool = False,
-    ) -> None:
-        """Replays a record of types 2 to 23, see Groups. It also belongs to its producer's transaction."""
-        if is_transactional:
-            self.transactions.record(log_offset, log_timestamp, producer_id, -1)
-        if value is not None:
-            self._learn_topics(record_type, value, log_timestamp)
-        super().replay_group_record(
-            log_offset,
-            log_timestamp,
-            record_type,
-            group_id,
-            member_id,
-            regular_expression,
-            value,
-            value_version,
-            self.batch_offset if batch_offset is None else batch_offset,
-        )
-
     def end_transaction(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, outcome: str | None
     ) -> EndedTransaction:
@@ -144,10 +127,6 @@ class Shard(Groups):
             events.ended()
         # Scala's loader drops pending offsets at any marker; the log's own transaction ends only at COMMIT and ABORT.
         return EndedTransaction(None, 0, []) if outcome is None else self.transactions.end(producer_id)
-
-    def transactional_record(self, log_offset: int, log_timestamp: int | None, producer_id: int) -> None:
-        """A transactional record that cannot be decoded or is of an unknown type: it still belongs to a transaction."""
-        self.transactions.record(log_offset, log_timestamp, producer_id, -1)
 
     def committed_rows(self) -> Iterator[CommittedRow]:
         for (group_id, topic, partition), commit in self.offsets.committed_offsets():
