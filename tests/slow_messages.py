@@ -1,6 +1,6 @@
 """The slow, obvious decoder of GroupMetadata and offset commits, which kgroups_spark.messages reads as columns, too.
 
-They share no code but that for texts, of which tests/messages/test_text.py has OpenJDK's answers. It was written from
+They share no code but that for texts, of which tests/messages/test_schema.py has OpenJDK's answers. It was written from
 the notes on Kafka's formats (fields in their order), not from the message files. Everything is read byte by byte from a
 cursor; any error raises Bad.
 """

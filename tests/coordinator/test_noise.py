@@ -11,25 +11,11 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupR
 from kgroups_spark.replay.state import loaded, saved
 from tests.chosen import one_of
 from tests.coordinator.generated_logs import raw_records
+from tests.messages.compared import changed
 from tests.twin.saved_shards import state_of
 from tests.twin.shard import Shard
 
 VERSIONS = ("4.3", "4.1", "4.0.0", "3.7-java", "3.9", "2.8")
-
-
-def damaged(data: bytes, choice: random.Random) -> bytes:
-    """The bytes with one to three of them changed, cut off, or added."""
-    changed = bytearray(data)
-    for _ in range(choice.randint(1, 3)):
-        at = choice.randrange(len(changed)) if changed else 0
-        match choice.randrange(3):
-            case 0 if changed:
-                changed[at] = choice.randrange(256)
-            case 1:
-                del changed[at:]
-            case _:
-                changed.insert(at, choice.randrange(256))
-    return bytes(changed)
 
 
 @pytest.mark.parametrize("version", one_of(*VERSIONS))
@@ -37,7 +23,7 @@ def test_noise_in_group_records_never_breaks_the_replay(version):
     choice = random.Random(version)
     shard, decoder, replayed, failed = Shard(release(version), 0, recording=True), GroupRecordDecoder(), 0, 0
     for offset, (key, value) in enumerate(raw_records()):
-        record = decoder.decode(key, None if value is None else damaged(value, choice))
+        record = decoder.decode(key, None if value is None else changed(choice, value))
         if isinstance(record, CoordinatorRecord):
             names = record.group_id, record.member_id, record.regular_expression
             try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.messages.coordinator_records import (
     REASONS,
     GroupRecordDecoder,
+    RecordsDecoder,
     Undecodable,
     layout_of,
     value_from_json,
@@ -95,3 +97,24 @@ def test_a_reused_decoder_equals_a_new_one_for_every_record():
     all_records = [(k, v) for k, v in records() if k[1] >= 2]
     again = [decoder.decode(k, v).value_json() for _ in range(2) for k, v in all_records]
     assert again == [GroupRecordDecoder().decode(k, v).value_json() for k, v in all_records] * 2
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "reason", "says"),
+    [
+        ("__consumer_offsets", "GroupMetadata", None, None),
+        (
+            "src.__consumer_offsets",
+            None,
+            "other_topic",
+            "topic src.__consumer_offsets is not a coordinator's log; for a",
+        ),
+        ("orders", None, "other_topic", "as the argument topic: decode(frame, topic='__consumer_offsets')"),
+        ("", None, "other_topic", "the row has no topic; for a copy of a log give its name as the argument topic"),
+        (None, None, None, None),  # a control record
+    ],
+)
+def test_a_record_of_another_topic_has_a_reason(topic, name, reason, says):
+    (row,) = RecordsDecoder().decode([topic], pa.array([KEY_OF_TYPE[2]]), pa.array([None], pa.binary())).to_pylist()
+    assert (row["record_name"], row["reason"]) == (name, reason)
+    assert (row["detail"] is None) == (says is None) and (says or "") in (row["detail"] or "")

@@ -18,6 +18,7 @@ from kgroups_spark.records.batches import MOST_RECORDS, MOST_SUMMED, Buffer, Che
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import Window, read_segment
 from tests.chosen import some_of
+from tests.logs.damaged_logs import damaged
 from tests.records.build import batch, message, wrapper
 from tests.records.damaged_logs import LOGS
 from tests.records.rows import read_all, rows_of
@@ -167,19 +168,9 @@ def spoilt(rng: random.Random) -> bytes:
             for i in range(30)
         ]
         data = bytearray(b"".join(made))
-    for _ in range(rng.choice([1, 2, 4, 8])):
-        at, size = rng.randrange(len(data)), rng.choice([1, 4, 60, 61, 700])
-        match rng.randrange(5):
-            case 0:
-                data[at] ^= 1 << rng.randrange(8)
-            case 1:
-                data[at : at + size] = rng.choice([bytes(size), rng.randbytes(size), b"\xff" * size])
-            case 2:
-                del data[at : at + size]
-            case 3:
-                data[at:at] = rng.choice([rng.randbytes(size), data[:size]])
-            case _:
-                data += bytes(rng.choice([1, 60, 61, 2000]))
+    data += bytes(rng.choice([0, 0, 1, 60, 61, 2000]))
+    for _ in range(rng.choice([1, 2, 3])):
+        data = bytearray(damaged({"": bytes(data)}, rng)[""])
     return bytes(data)
 
 

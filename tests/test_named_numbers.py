@@ -1,12 +1,29 @@
-"""Which groups are taken for groups of one run each, and how they are named."""
+"""Words for people: runs of numbers, groups of one run each; and work distributed by weight (words.py)."""
 
 from __future__ import annotations
 
 import uuid
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kgroups_spark.words import pattern, throwaway_groups
+from kgroups_spark.words import by_weight, named_partitions, number_ranges, pattern, throwaway_groups
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([0, 1, 5, 7, 8], "0-1, 5, 7-8")],
+    ids=["none", "one", "a run", "runs and single ones"],
+)
+def test_runs_of_numbers_are_reported_by_their_ends(numbers, text):
+    assert number_ranges(numbers) == text
+
+
+def test_partitions_are_named_as_one_or_as_several() -> None:
+    assert named_partitions([7]) == "partition 7"
+    assert named_partitions([2, 3, 7]) == "partitions 2-3, 7"
+
 
 UUIDS = [str(uuid.UUID(int=number << 64)) for number in range(1, 11)]
 
@@ -61,3 +78,31 @@ def test_a_run_that_goes_on_is_not_one_of_those_without_members() -> None:
 )
 def test_other_groups_are_not_taken_for_them(groups: list[tuple[str, bool]]) -> None:
     assert throwaway_groups(groups) == {}
+
+
+def of_tasks(weights, tasks):
+    return by_weight(weights, weights.__getitem__, tasks)
+
+
+def test_the_heaviest_item_goes_first_and_each_to_the_lightest_task():
+    assert of_tasks({0: 5, 1: 100, 2: 5, 3: 90}, 2) == [[1], [0, 2, 3]]
+    assert of_tasks({0: 10, 1: 10, 2: 10, 3: 30}, 2) == [[3], [0, 1, 2]]
+
+
+def test_items_without_weight_are_spread():
+    assert of_tasks(dict.fromkeys(range(4), 0), 2) == [[0, 2], [1, 3]]
+
+
+def test_there_are_at_most_as_many_tasks_as_items_and_at_least_one():
+    assert of_tasks({7: 0}, 4) == [[7]]
+    assert of_tasks({7: 0}, 0) == [[7]]
+    assert of_tasks({}, 4) == [[]]
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 10))
+def test_no_task_is_empty_or_a_third_heavier_than_the_average_plus_one_item(weights, tasks):
+    found = by_weight(range(len(weights)), weights.__getitem__, tasks)
+    assert sorted(item for of_task in found for item in of_task) == list(range(len(weights)))
+    assert all(of_task == sorted(of_task) and of_task for of_task in found)
+    heaviest = max(sum(weights[item] + 1 for item in of_task) for of_task in found)
+    assert heaviest <= 4 / 3 * (sum(weights) + len(weights)) / len(found) + max(weights) + 1
