@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import zipfile
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from kgroups_spark.audit.run import run_audit
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import seed
-from tests.coordinator.generated_logs import LOGS, answers, segments
+from tests.coordinator.generated_logs import answers, segments
 from tests.coordinator.loaded_shards import loaded_shard, place
 from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
@@ -50,9 +49,7 @@ def shards(request: pytest.FixtureRequest) -> Shards:
 @pytest.fixture(scope="module")
 def lake(session: Any, shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("compared")
-    with zipfile.ZipFile(LOGS) as archive:
-        names = [name for each in shards for name in segments()[each]]
-        files = {"/".join(name.split("/")[2:]): archive.read(name) for name in names}
+    files = {path: data for each in shards for path, data in segments()[each].items()}
     write_files(folder / "segments", {**files, **checkpoint_of(files)})
     run_audit(session, AuditOptions(lake=str(folder / "lake"), segments=[str(folder / "segments")]))
     return Lake.open(session, str(folder / "lake"))
