@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +131,3 @@ def test_a_delta_table_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("kgroups_spark.audit.log_source.file_system", lambda _: (elsewhere, "table"))
     with pytest.raises(UsageError, match="s3://bucket/table is a Delta table elsewhere: copy it to a folder of this"):
         write_segments("s3://bucket/table", tmp_path / "segments")
-
-
-def test_a_delta_table_here_without_deltalake_says_what_to_install(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "_delta_log").mkdir()
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(KgroupsError, match=r"is a Delta table: pip install .*\[read\]"):
-        write_segments(str(tmp_path), tmp_path / "segments")

@@ -24,12 +24,6 @@ OF_A_RUN = {"started_at", "finished_at", "owner"}
 DAY_MS = 86_400_000
 
 
-@pytest.fixture(scope="module")
-def local() -> Local:
-    """With two processes on any machine."""
-    return Local(runner=Processes(slots=2))
-
-
 def audit(engine: Any, lake: Path, log: Path) -> None:
     run_audit(engine, AuditOptions(lake=str(lake), segments=[str(log)]))
 
@@ -62,34 +56,26 @@ def assert_same(one: Path, other: Path) -> None:
     assert definitions(one) == definitions(other)
 
 
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return [Path(str(SEGMENTS)), *recorded_logs(tmp_path_factory.mktemp("logs"))]
+@pytest.mark.spark
+def test_a_lake_may_change_its_engine_every_night(spark, local, chosen, tmp_path):
+    """With a rebuild and upkeep after the nights. In a soak every recorded log, in more nights."""
+    logs = [Path(str(SEGMENTS)), *(recorded_logs(tmp_path / "logs") if chosen.every else ())]
+    shares = (0.3, 0.5, 0.7, 1.0) if chosen.every else (0.5, 1.0)
+    for number, log in enumerate(logs):
+        one_after_the_other(spark, local, log, shares, tmp_path / str(number))
 
 
-def test_both_engines_write_the_same_rows_table_by_table(spark, local, logs, chosen, tmp_path):
-    for number, log in enumerate(chosen.some(logs, 1, always=logs[:1])):
-        by_spark, without = tmp_path / f"spark-{number}", tmp_path / f"local-{number}"
-        audit(spark, by_spark, log)
-        audit(local, without, log)
-        assert_same(by_spark, without)
-
-
-def test_a_lake_may_change_its_engine_every_night(spark, local, logs, tmp_path):
-    """Upkeep and a rebuild among the nights."""
-    log, lake, undisturbed = logs[0], tmp_path / "lake", tmp_path / "undisturbed"
-    for number, share in enumerate((0.3, 0.5, 0.7, 1.0)):
-        copy_until(log, tmp_path / "log", share)
-        audit(local, undisturbed, tmp_path / "log")
-        audit((local, spark)[number % 2], lake, tmp_path / "log")
+def one_after_the_other(spark: Any, local: Local, log: Path, shares: tuple[float, ...], folder: Path) -> None:
+    lake, undisturbed, engines = folder / "lake", folder / "undisturbed", (Local(runner=Processes(slots=2)), spark)
+    for number, share in enumerate(shares):
+        copy_until(log, folder / "log", share)
+        audit(local, undisturbed, folder / "log")
+        audit(engines[number % 2], lake, folder / "log")
         assert_same(lake, undisturbed)
     expected = contents(undisturbed)
     run_rebuild(local, RebuildOptions(lake=str(lake)))
     assert_lake_is_sound(lake, expected)
-    run_maintain(spark, MaintainOptions(lake=str(lake)))
     run_maintain(local, MaintainOptions(lake=str(lake), keep_ms=5 * DAY_MS))
     run_rebuild(spark, RebuildOptions(lake=str(lake)))
     now = [name for name, table in TABLES.items() if table.kind == "current"]
-    assert contents(lake, now) == contents(undisturbed, now)
-    audit(local, lake, tmp_path / "log")
     assert contents(lake, now) == contents(undisturbed, now)

@@ -11,13 +11,11 @@ import pytest
 from kgroups_spark.audit import run
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, open_source
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.result import Shortfall, StateLogsResult
+from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay.range_decoder import MOST_ROUNDS
-from kgroups_spark.replay.ranges import RangeProgress
-from kgroups_spark.replay.state_logs import ClusterFact, Settings, StateShardRead
+from kgroups_spark.replay.state_logs import ClusterFact, Settings
 from tests.chosen import one_of
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
@@ -62,15 +60,6 @@ def two_share_logs() -> list[Log]:
 
 def two_logs(**of_second: Any) -> list[Log]:
     return [Log(commit_batches(3)), Log(commit_batches(3), **of_second)]
-
-
-def test_a_limit_of_bytes_needs_no_new_offsets(live: Live) -> None:
-    """The other logs are read by their own tasks, among which the limit is shared."""
-    nights = live(**{OFFSETS: two_logs()})
-    nights.night()
-    nights.brokers.topics["__transaction_state"] = [Log([transaction_batch(0, "a")])]
-    nights.night(include=["transaction-state"], max_bytes_per_second=1_000_000)
-    assert [row["transactional_id"] for row in nights.lake.rows("transactional_ids")] == ["a"]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -202,13 +191,6 @@ def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first:
     assert len(nights.lake.rows("transactional_ids")) == 1
 
 
-def test_a_partition_of_another_log_without_a_leader_is_a_shortfall(live: Live) -> None:
-    nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")]), Log(leader=-1)]})
-    audit = nights.night(["transaction-state"])
-    assert (audit.shortfall, audit.lacks_records) == (Shortfall(others=("__transaction_state-1",)), True)
-    assert any("their leaders did not answer: partition 1" in note for note in audit.audit.notes or ())
-
-
 def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> None:
     topics = ("__share_group_state", "__transaction_state")
     nights = live(**{OFFSETS: two_logs(), topics[0]: two_share_logs(), topics[1]: [Log([transaction_batch(0, "a")])]})
@@ -232,23 +214,6 @@ def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: L
     assert "__transaction_state: 1 new record from 1 partition" not in "".join(read[1].lines())
 
 
-@pytest.mark.parametrize(
-    ("progress", "note"),
-    [
-        ({"number": 0, "unconfirmed": "a gap"}, "the last batch of partition 3 was not read (a gap)"),
-        ({"number": MOST_ROUNDS}, "partition 3: cleaned faster than the audit could read, 20 times in a row"),
-    ],
-)
-def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(
-    progress: dict[str, Any], note: str, live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = StateShardRead("__transaction_state", [RangeProgress(3, start_offset=0, next_offset=9, **progress)])
-    monkeypatch.setattr(run, "audit_state_logs", lambda *_, **__: StateLogsResult(reads=(read,)))
-    audit = live(**{OFFSETS: two_logs()}).night()
-    assert audit.shortfall == Shortfall(others=("__transaction_state-3",))
-    assert any(each.startswith(f"__transaction_state: {note}") for each in audit.audit.notes or ())
-
-
 def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: Live) -> None:
     nights = live(**{OFFSETS: two_logs()})
     nights.night()
@@ -259,17 +224,6 @@ def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: L
     assert nights.night().audit.audit_id == 2
 
 
-def test_partitions_that_the_topic_no_longer_has_are_named(live: Live) -> None:
-    nights = live(**{OFFSETS: [*two_logs(), Log(commit_batches(1))]})
-    nights.night()
-    del nights.brokers.topics[OFFSETS][1:]
-    audit = nights.night()
-    assert "partitions 1-2 are no longer in the topic, which has 1: rows stay as they were last read" in (
-        audit.audit.notes or ()
-    )
-    assert not audit.lacks_records  # all that there is was read
-
-
 def test_a_partition_count_below_the_logs_own_is_refused(live: Live) -> None:
     """A typo, with which nearly all groups would be in the wrong partition."""
     with pytest.raises(UsageError, match="--offsets-partitions 1: there is a partition 1, so there are 2 at least"):
@@ -277,28 +231,6 @@ def test_a_partition_count_below_the_logs_own_is_refused(live: Live) -> None:
     segments = AuditOptions("lake", [str(SEGMENTS)], offsets_partitions=5)
     with pytest.raises(UsageError, match="--offsets-partitions 5: there is a partition 7"), open_source(segments):
         pass
-
-
-def test_a_broker_with_old_metadata_does_not_make_the_log_another_one(live: Live) -> None:
-    """A broker that has just restarted still names the leader and the epoch of before."""
-    log = Log([batch(3 * number, commits(3), leader_epoch=6) for number in range(3)], epoch=6)
-    nights = live(nodes=2, **{OFFSETS: [log]})
-    nights.night()
-    log.batches += commit_batches(1, start=9)
-    old = []
-
-    def outdated(node: int, request: Any) -> Any:
-        if old:
-            return None
-        old.append(request)
-        log.leader, log.epoch = 2, 5
-        answer = nights.brokers.Metadata(node, request)
-        log.leader, log.epoch = 1, 6
-        return answer
-
-    nights.brokers.instead["Metadata"] = outdated
-    nights.night()
-    assert old and nights.ends() == {0: 12}
 
 
 def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark.audit.work import AuditWork, Moment
 from kgroups_spark.cluster import live_log
 from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable
-from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.lake.ledger import FINISHED, AuditRow
 from kgroups_spark.replay.ranges import LogTimes, RangeProgress
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.findings.logs import DAY, HOUR, MINUTE
@@ -54,13 +54,6 @@ def test_the_users_moment_counts_and_knowledge_ends_with_the_log() -> None:
     log = read(NOW - DAY)
     assert judged_at(log, as_of=NOW) == (NOW, NOW - DAY, NOW - DAY)
     assert judged_at(log, as_of=NOW - 2 * DAY) == (NOW - 2 * DAY, NOW - 2 * DAY, NOW - DAY)
-
-
-def test_times_in_the_ledger_count_like_times_that_were_read() -> None:
-    entry = PartitionProgress(4, 0, 1, newest_log_timestamp=at(NOW - HOUR))
-    before = AuditRow(1, FINISHED, "host", at(NOW), partitions=(entry,))
-    found = moment(read(NOW - DAY), before=before)
-    assert (found.as_of_ms, found.known) == (NOW - HOUR, {4: NOW - HOUR})
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
@@ -166,14 +166,6 @@ def test_an_audit_by_another_release_rebuilds_the_versions_too(session, logs, fi
     assert reported(lake) == reported(java)
 
 
-def test_the_next_audit_rebuilds_a_missing_table(session, logs, java, tmp_path):
-    shutil.copytree(java, tmp_path / "lake")
-    shutil.rmtree(tmp_path / "lake" / "group_versions")
-    summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
-    assert "state rebuilt from history: table group_versions was missing" in summary.audit.notes
-    assert reported(tmp_path / "lake") == reported(java)
-
-
 def test_a_rebuild_starts_from_kept_states_without_the_history_below_them(session, java, tmp_path):
     """The first night's history is deleted; its state and the rows that were made of its records are left."""
     place = shutil.copytree(java, tmp_path / "lake")
@@ -309,31 +301,6 @@ def seen_by_readers(lake):
 def strings(lake, name, but):
     """The rows of a table without some columns."""
     return sorted(repr([value for key, value in sorted(row.items()) if key not in but]) for row in rows(lake, name))
-
-
-def test_an_empty_lake_is_rebuilt_and_a_missing_one_is_refused(session, tmp_path):
-    with pytest.raises(UsageError, match="no lake at"):
-        rebuild(session, tmp_path / "nothing")
-    (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
-    (tmp_path / "log" / "__consumer_offsets-0" / f"{0:020d}.log").touch()
-    audit(session, tmp_path / "lake", tmp_path / "log")
-    assert rebuild(session, tmp_path / "lake").now.rows["groups"] == 0
-    Lake.create(session, str(tmp_path / "unaudited"))
-    with pytest.raises(UsageError, match=r"no audit of .* has finished"):
-        rebuild(session, tmp_path / "unaudited")
-
-
-def test_a_partition_count_below_the_logs_own_is_refused(local, java):
-    with pytest.raises(UsageError, match="--offsets-partitions 5: there is a partition 5, so there are 6 at least"):
-        rebuild(local, java, offsets_partitions=5)
-
-
-def test_a_missing_table_of_the_log_cannot_be_rebuilt(session, java, logs, tmp_path):
-    shutil.copytree(java, tmp_path / "lake")
-    shutil.rmtree(tmp_path / "lake" / "group_records")
-    for act in (lambda: rebuild(session, tmp_path / "lake"), lambda: audit(session, tmp_path / "lake", logs[1])):
-        with pytest.raises(KgroupsError, match="has lost table group_records, which cannot be rebuilt"):
-            act()
 
 
 # Tables whose loss of a version nothing shows: the last audit seems to have been killed; the next audit rebuilds the

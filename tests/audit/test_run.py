@@ -6,28 +6,21 @@ from __future__ import annotations
 import shutil
 import zipfile
 from datetime import UTC, datetime
-from operator import itemgetter
 
 import pytest
 
 from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.result import LakeTables
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.errors import UsageError
 from kgroups_spark.findings.finding import Condition
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
-from kgroups_spark.replay import ranges
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.nights.lakes import (
     assert_every_record_is_in_one_table,
-    assert_keys,
     contents,
-    copy_until,
-    in_segments,
-    rows,
     versions,
 )
 from tests.recorded_logs import CORPORA
@@ -71,42 +64,6 @@ def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(spa
     for name, decided in clean_up.decided({**tables, HELD_GROUPS: columns_needed(HELD_GROUPS).empty_table()}):
         order = [(column, "ascending") for column in TABLES[name].key]
         assert lake.rows(name).sort_by(order).to_pylist() == decided.sort_by(order).to_pylist() != []
-
-
-def test_nights_in_spark_and_in_this_process_give_the_same_tables(local, spark, log, whole, tmp_path, monkeypatch):
-    """Also where a partition is cut into ranges: then they hold records of the same groups and hours."""
-    monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
-    in_segments(log, tmp_path / "rolled", batches=6)
-    # Each of the two has commits, records of groups and markers.
-    for share in (0.65, 1.0):
-        copy_until(tmp_path / "rolled", tmp_path / "log", share)
-        audit(local, tmp_path / "lake-here", tmp_path / "log")
-        audit(spark, tmp_path / "lake-spark", tmp_path / "log")
-        assert contents(tmp_path / "lake-here") == contents(tmp_path / "lake-spark")
-    for name in ("lake-here", "lake-spark"):
-        assert_every_record_is_in_one_table(tmp_path / name)
-        assert_keys(tmp_path / name)
-    made_here = contents(tmp_path / "lake-here")
-    found_here, by_spark_found = (
-        sorted((row["audit_id"], row["finding"], row["group_id"], row["detail"]) for row in rows(lake, "findings"))
-        for lake in (tmp_path / "lake-here", tmp_path / "lake-spark")
-    )
-    assert found_here == by_spark_found != []
-    added = [rows_added(tmp_path / f"lake-{name}") for name in ("here", "spark")]
-    assert added[0] == added[1]
-    assert added[0][0]["group_traffic"] > 0
-    # A single audit of the whole gives the same tables, except that each night counts traffic and settles outcomes.
-    of_whole = contents(whole)
-    for name in ("offset_commits", "group_traffic"):
-        assert len(made_here.pop(name)) >= len(of_whole.pop(name))
-    assert made_here == of_whole
-
-
-def rows_added(lake):
-    """The counts of added rows that each finished audit has in the ledger."""
-    ledger = sorted(rows(lake, "audits"), key=itemgetter("audit_id"))
-    finished = [dict(row["rows_added"]) for row in ledger if row["status"] == "finished"]
-    return [{name: count for name, count in each.items() if count} for each in finished]
 
 
 def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session, log, whole):
@@ -169,11 +126,3 @@ def test_another_log_is_refused_before_anything_is_written(session, corpora, who
     with pytest.raises(AnotherLog, match=r"^this is another log.*; if the log has changed, --accept-log-change"):
         audit(session, whole, corpora / "classic-4.3")
     assert versions(whole) == before
-
-
-def test_a_folder_that_is_not_a_lake_is_left_alone(session, log, tmp_path):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.png").write_bytes(b"")
-    with pytest.raises(UsageError, match="neither a lake nor empty"):
-        audit(session, tmp_path / "photos", log)
-    assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.png"]

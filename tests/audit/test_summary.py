@@ -51,18 +51,6 @@ def test_a_night_is_reported_in_a_few_lines():
     ]
 
 
-def test_a_night_without_new_records():
-    quiet = replace(AUDIT, partitions=(PartitionProgress(3, 220, 220),), rows_added={})
-    assert lines(quiet)[0] == "audit 7: no new records"
-    assert lines(quiet)[-1].endswith("rows added: none")
-
-
-def test_one_record_is_reported_in_the_singular():
-    assert lines(replace(AUDIT, partitions=(PartitionProgress(3, 0, 1, records=1, bytes=80),)))[0] == (
-        "audit 7: read 1 new record from 1 partition (80 B)"
-    )
-
-
 def test_the_summary_has_quarantine_and_notes():
     said = lines(replace(AUDIT, quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
     assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]
@@ -78,10 +66,6 @@ def test_a_summary_with_a_shortfall_lacks_records(short):
 def test_the_summary_counts_findings_and_says_where_they_are():
     assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings shows ")
     assert lines(replace(AUDIT, rows_added={"findings": 0}))[-1].endswith("rows added: none")
-
-
-def test_the_summary_also_says_that_nothing_changed():
-    assert changes_of(6, THEN, THEN) == "since audit 6: the same groups, in the same states"
 
 
 def test_a_group_that_is_also_in_another_offsets_partition_is_neither_new_nor_counted_again():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit import cluster_facts
-from kgroups_spark.audit.cluster_facts import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
+from kgroups_spark.audit.cluster_facts import topic_offsets, topic_offsets_notes, topic_offsets_table
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST
 from kgroups_spark.cluster.requests import TopicMetadata
 from kgroups_spark.tables.schemas import arrow_schema
@@ -40,11 +40,6 @@ def test_a_name_that_no_topic_can_have_is_unknown_without_a_request(name: str) -
     brokers = FakeBrokers()
     assert seen(brokers, (name, 3)) == [(name, None, 3, None, None, "unknown_topic")]
     assert [each for each in brokers.asked if each != ("topics", [])] == []
-
-
-@pytest.mark.parametrize("name", ["...", ".t", "t..", "x" * 255, "A.b_c-9"])
-def test_brokers_are_asked_for_odd_but_valid_topic_names(name: str) -> None:
-    assert seen(FakeBrokers(known=[topic(name)], ends={(name, 0): (1, 2)}), (name, 0))[0][3:] == (1, 2, "ok")
 
 
 @pytest.mark.parametrize(
@@ -158,15 +153,3 @@ def test_rows_fit_the_table_and_notes_name_what_is_missing() -> None:
         "could not fetch log start and end of 1 partition of topics with committed offsets, t-1 among them: no "
         "leader answered",
     ]
-
-
-def test_without_committed_offsets_no_broker_is_asked() -> None:
-    brokers = FakeBrokers()
-    table = topic_offsets_table(topic_offsets(brokers, []), 7, SEEN_AT)
-    assert (table.num_rows, table.schema) == (0, arrow_schema("topic_offsets"))
-    assert topic_offsets_notes(table) == []
-    assert brokers.asked == []
-
-
-def test_a_row_has_the_columns_of_the_table() -> None:
-    assert [*TopicOffset._fields, "seen_at"] == arrow_schema("topic_offsets").names[1:]

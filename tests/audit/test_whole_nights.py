@@ -17,25 +17,21 @@ import numpy as np
 import pytest
 
 from kgroups_spark import errors
-from kgroups_spark.audit.result import Shortfall, current_tables, unsettled_note
+from kgroups_spark.audit.result import Shortfall, unsettled_note
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import KINDS, Finding
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
-from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import CLOCK_MS, LOOKING, Audited, How, audit, audit_nights, new_lake
-from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 
@@ -111,29 +107,6 @@ def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
 
 
-def streams_group_that_never_reconciles() -> Log:
-    """A member has only joined: no current assignment has its state."""
-    log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
-    log.member("s", "m", record_type=19, **STREAMS_MEMBER)
-    return log.later(10 * DAY).commit("g")
-
-
-STREAMS_MEMBER = {
-    "rebalanceTimeoutMs": 300_000,
-    "topologyEpoch": 0,
-    "processId": "p",
-    "userEndpoint": None,
-    "clientTags": [],
-}
-
-
-def test_a_member_without_current_assignment_does_not_reconcile() -> None:
-    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
-    (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
-    assert (finding["group_id"], finding["member_id"]) == ("s", "m")
-    assert "has no assignment at all" in finding["detail"]
-
-
 def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str, *how: Any) -> Iterator[Finding]:
         if name == "commit_storm":
@@ -153,13 +126,6 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
     (note,) = [each for each in with_failure.newest.notes or () if "commit_storm" in each]
     assert note.startswith("looking for commit_storm failed (ZeroDivisionError at test_whole_nights.py:")
     assert "name of the log" not in note
-
-
-def test_a_summary_that_fails_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "SURVIVED", (Exception,))
-    made, note = errors.attempt("counting the tables", lambda: [][1])
-    assert made is None and note is not None and "counting the tables failed (IndexError" in note
-    assert errors.attempt("adding", lambda: 1 + 1) == (2, None)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
@@ -206,16 +172,3 @@ def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_led
     with mock.patch.object(Lake, "exists", lambda lake: next(exists, True)):
         audited.night(files, LOOKING)
     assert [night.audit.audit_id for night in audited.nights] == [1, 2]
-
-
-def test_the_versions_of_all_tables_take_one_read_of_the_ledger() -> None:
-    audited = audit({f"__consumer_offsets-0/{0:020d}.log": batch(0, [])}, LOOKING)
-    with in_memory(), mock.patch.object(Lake, "rows", autospec=True, side_effect=Lake.rows) as rows:
-        lake = Lake.open(audited.session, audited.lake)
-        # An audit has looked at the current tables before.
-        for then, reads in (LakeAsOfAudit(lake, 1), 0), (LakeAsOfAudit(lake, 1, lake.table("audits").version()), 1):
-            current_tables(lake, then)
-            assert [call.args[1] for call in rows.call_args_list].count("audits") == reads
-        with mock.patch.object(lake.store, "files_in", return_value={}):  # these logs are in memory
-            assert [old_versions(LakeAsOfAudit(lake, 1), name) for name in TABLES] == [0] * len(TABLES)
-        assert [call.args[1] for call in rows.call_args_list].count("audits") == 1

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.cli import main as cli
 from kgroups_spark.cluster.client_properties import client_properties
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.live_log import ONE_BATCH
+from kgroups_spark.cluster.requests import FetchAnswer
 from tests.broker.small_log import of_the_log
 from tests.nights.lakes import rows
 
@@ -31,6 +36,25 @@ def copy_audit(session: Any, lake: Path, log: Path, **options: Any) -> dict[str,
     options = {"as_of": AS_OF, "release_version": "4.3", **options}
     run_audit(session, AuditOptions(str(lake), [str(log)], **options))
     return of_the_log(lake)
+
+
+@contextmanager
+def at_fetch(number: int, act: Callable[[], object], partition: int | None = None) -> Iterator[None]:
+    """Acts before the `number`-th fetch of tasks in this process from this partition (None: from any). Checks that they
+    have fetched since."""
+    fetch, seen = Cluster.fetch, list[int]()
+
+    def fetched(self: Cluster, topic: str, of: int, offset: int, *, max_bytes: int, **more: Any) -> FetchAnswer:
+        # Smaller fetches are of planning.
+        if max_bytes > ONE_BATCH and partition in (None, of):
+            seen.append(of)
+            if len(seen) == number:
+                act()
+        return fetch(self, topic, of, offset, max_bytes=max_bytes, **more)
+
+    with mock.patch.object(Cluster, "fetch", fetched):
+        yield
+    assert len(seen) > number
 
 
 @dataclass(frozen=True)

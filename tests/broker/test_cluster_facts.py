@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
@@ -26,9 +28,11 @@ from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.replay.state_logs import ClusterFact
 from tests.broker.brokers import Brokers, Security, classes, java, until
+from tests.broker.live_audits import AuditCommand, last_finished
 from tests.broker.members import SILENT
 from tests.chosen import one_of
 from tests.lake.table_rows import MOMENT, rows_of
+from tests.nights.lakes import rows
 from tests.views.arrow_tables import in_duckdb
 
 OFFSETS = "__consumer_offsets"
@@ -132,16 +136,16 @@ def test_ends_of_topics_equal_those_of_the_admin_client(asked: tuple[Client, str
     client.admin.delete_records([TopicPartition("t", 0, 3)])[TopicPartition("t", 0)].result(30)
     committed = [("t", 0), ("t", 9), ("never made", 0), ("no topic's name!", 1)]
     with client.cluster() as cluster:
-        rows = list(topic_offsets(cluster, committed))
+        found = list(topic_offsets(cluster, committed))
         topic_id = cluster.topics(["t"])["t"].topic_id
-    assert [tuple(row) for row in rows] == [
+    assert [tuple(row) for row in found] == [
         ("never made", None, 0, None, None, "unknown_topic"),
         ("no topic's name!", None, 1, None, None, "unknown_topic"),
         ("t", topic_id, 0, 3, 20, "ok"),
         ("t", topic_id, 1, 0, 0, "ok"),
         ("t", topic_id, 9, None, None, "unknown_topic"),
     ]
-    for row in rows[2:4]:
+    for row in found[2:4]:
         assert client.end("t", row.partition, OffsetSpec.earliest()) == row.log_start_offset
         assert client.end("t", row.partition, OffsetSpec.latest()) == row.log_end_offset
 
@@ -183,18 +187,18 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-def as_auditor(brokers: Brokers) -> Cluster:
+def of_auditor(brokers: Brokers) -> dict[str, str]:
+    """The properties of its client."""
     assert brokers.certificates is not None and brokers.security is not None
     ((name, password),) = brokers.security.users.items()
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    properties = {
+    return {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.jaas.config": f'{module} required username="{name}" password="{password}";',
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(brokers.certificates.authority),
     }
-    return Cluster(client_properties(brokers.addresses("SASL_SSL"), properties))
 
 
 def acl(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
@@ -226,9 +230,10 @@ def allow(client: Client, bindings: list[AclBinding]) -> None:
 
 
 def asked_by_auditor(client: Client) -> tuple[ClusterFacts, dict[str, tuple[Any, ...]]]:
-    with as_auditor(client.brokers) as cluster:
-        rows = topic_offsets(cluster, [("t", 0), ("u", 0), ("gone", 0)])
-        ends = {row.topic: (row.log_end_offset, row.status) for row in rows if row.partition == 0}
+    address = client.brokers.addresses("SASL_SSL")
+    with Cluster(client_properties(address, of_auditor(client.brokers))) as cluster:
+        found = topic_offsets(cluster, [("t", 0), ("u", 0), ("gone", 0)])
+        ends = {row.topic: (row.log_end_offset, row.status) for row in found if row.partition == 0}
         return cluster_facts(cluster), ends
 
 
@@ -254,14 +259,46 @@ def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client
     assert {name for _, name in reported.topic_ids} == {"t", OFFSETS}
 
 
+@pytest.mark.parametrize(("allowed", "grant"), [([], "DESCRIBE"), ([AclOperation.DESCRIBE], "READ")])
+def test_an_audit_that_may_not_read_the_topic_is_refused_before_spark_starts(
+    secured: Client, tmp_path: Path, audit_command: AuditCommand, allowed: list[AclOperation], grant: str
+) -> None:
+    allow(secured, [acl(ResourceType.TOPIC, OFFSETS, operation) for operation in allowed])
+    address = secured.brokers.addresses("SASL_SSL")
+    with mock.patch("kgroups_spark.cli.audit.start_engine", side_effect=AssertionError("Spark was started")):
+        said = audit_command(tmp_path / "lake", address, properties=of_auditor(secured.brokers))
+    refused = f"kgroups: not authorized: grant {grant} on topic {OFFSETS}"
+    assert (said.code, said.lines) == (1, [f"connecting to {address}", refused])
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.usefixtures("commands_have_the_session")
+def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(
+    secured: Client, tmp_path: Path, audit_command: AuditCommand
+) -> None:
+    allow(secured, [ACLS["READ on the offsets topic"]])
+    lake, address = tmp_path / "lake", secured.brokers.addresses("SASL_SSL")
+    said = audit_command(lake, address, properties=of_auditor(secured.brokers))
+    assert said.code == 0
+    assert len(rows(lake, "committed_offsets")) > 0
+    for note in (
+        "offsets.retention.minutes of the brokers is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster",
+        f"delete.retention.ms of topic {OFFSETS} is unknown: grant DESCRIBE_CONFIGS on topic {OFFSETS}",
+        "the configuration of single groups is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster",
+    ):
+        assert note in last_finished(lake)["notes"]
+        assert any(note in line for line in said.lines)
+    assert {row["status"] for row in rows(lake, "topic_offsets")} == {"not_authorized"}
+
+
 def lag_by_kafkas_tool(brokers: Brokers, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
     """Committed offset, log end offset and lag of a group's partitions, as kafka-consumer-groups prints them."""
     tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     asked = ["--bootstrap-server", brokers.address, "--describe", "--group", group]
     command = [*java(brokers.release, f"-XX:SharedArchiveFile={classes(brokers.release)}"), tool, *asked]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rows = [line.split() for line in said.splitlines() if line.startswith(f"{group} ")]
-    return {(topic, int(number)): (int(at), int(end), int(lag)) for _, topic, number, at, end, lag, *_ in rows}
+    lines = [line.split() for line in said.splitlines() if line.startswith(f"{group} ")]
+    return {(topic, int(number)): (int(at), int(end), int(lag)) for _, topic, number, at, end, lag, *_ in lines}
 
 
 def test_the_view_lag_agrees_with_kafkas_own_tool(secured: Client) -> None:

@@ -12,9 +12,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kgroups_spark.records.segment import scan_batches
 from tests.broker.brokers import Broker, Brokers, new_id, until
-from tests.broker.live_audits import files_of, last_finished, live_audit
+from tests.broker.live_audits import at_fetch, files_of, last_finished, live_audit
 from tests.broker.members import SILENT
-from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
@@ -26,15 +25,13 @@ RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task
 
 
 @pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    brokers = Brokers("4.3.1", tmp_path_factory.mktemp("changing") / "brokers", RETENTION_AT_ONCE)
-    proxies = put_proxies_before(brokers)
-    with proxies, brokers:
-        yield proxies.each[0]
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with Brokers("4.3.1", tmp_path_factory.mktemp("changing") / "brokers", RETENTION_AT_ONCE) as brokers:
+        yield brokers
 
 
-def admin_of(proxy: Proxy) -> AdminClient:
-    return AdminClient({"bootstrap.servers": proxy.address}, logger=SILENT)
+def admin_of(brokers: Brokers) -> AdminClient:
+    return AdminClient({"bootstrap.servers": brokers.address}, logger=SILENT)
 
 
 def ends(lake: Path) -> dict[int, int]:
@@ -63,9 +60,9 @@ def offsets_of_log(admin: AdminClient, at: OffsetSpec) -> dict[int, int]:
     return {place.partition: future.result(30).offset for place, future in admin.list_offsets(asked).items()}
 
 
-def delete_all_records(proxy: Proxy) -> None:
+def delete_all_records(brokers: Brokers) -> None:
     """By retention: DeleteRecords is not allowed in an internal topic."""
-    admin = admin_of(proxy)
+    admin = admin_of(brokers)
     ends = offsets_of_log(admin, OffsetSpec.latest())
     set_retention(admin, 1)
     until("all records are gone", lambda: offsets_of_log(admin, OffsetSpec.earliest()) == ends)
@@ -75,54 +72,54 @@ def delete_all_records(proxy: Proxy) -> None:
 # Spark's tasks beside that one have read their partitions by then.
 @by_session
 @pytest.mark.parametrize("session", ["local"], indirect=True)
-def test_the_logs_start_moves_in_the_middle_and_before_an_audit(session, local, proxy, tmp_path, audit_command):
+def test_the_logs_start_moves_in_the_middle_and_before_an_audit(session, local, brokers, tmp_path, audit_command):
     lake = tmp_path / "lake"
-    make_topic_if_missing(proxy)
-    commit_all(proxy.address, 100, times=1)
-    live_audit(local, lake, proxy.address)
+    make_topic_if_missing(brokers)
+    commit_all(brokers.address, 100, times=1)
+    live_audit(local, lake, brokers.address)
     read = ends(lake)
-    commit_all(proxy.address, 200, times=2)
-    proxy.at_fetch(1, lambda: delete_all_records(proxy))
-    said = audit_command(lake, proxy.address, "--strict")
+    commit_all(brokers.address, 200, times=2)
+    with at_fetch(1, lambda: delete_all_records(brokers)):
+        said = audit_command(lake, brokers.address, "--strict")
     assert said.code == 1
     assert said.last.startswith(f"kgroups: nothing could be read to its end: {OFFSETS_TOPIC}-")
     assert said.last.endswith("have been deleted")
     assert ends(lake) == read
-    starts = offsets_of_log(admin_of(proxy), OffsetSpec.earliest())
-    commit_all(proxy.address, 300, times=1)
-    said = audit_command(lake, proxy.address, "--strict")
+    starts = offsets_of_log(admin_of(brokers), OffsetSpec.earliest())
+    commit_all(brokers.address, 300, times=1)
+    said = audit_command(lake, brokers.address, "--strict")
     assert said.code == 3
     assert lost(lake) == {number: (read[number], start) for number, start in starts.items()}
     for number, start in starts.items():
         note = f"offsets {read[number]} to {start - 1} of partition {number} were gone before they were read"
         assert any(note in line for line in said.lines), said.lines
     assert_every_record_is_in_one_table(lake)
-    assert audit_command(lake, proxy.address, "--strict").code == 0
+    assert audit_command(lake, brokers.address, "--strict").code == 0
     assert lost(lake) == {}
 
 
-def make_topic_if_missing(proxy: Proxy) -> None:
-    if "orders" not in admin_of(proxy).list_topics(timeout=30).topics:
-        make_topic(proxy.address)
+def make_topic_if_missing(brokers: Brokers) -> None:
+    if "orders" not in admin_of(brokers).list_topics(timeout=30).topics:
+        make_topic(brokers.address)
 
 
 @by_session
-def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, proxy, tmp_path, audit_command):
-    lake, broker = tmp_path / "lake", proxy.broker
-    make_topic_if_missing(proxy)
-    commit_all(proxy.address, 100, times=2)
-    live_audit(local, lake, proxy.address)
+def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, brokers, tmp_path, audit_command):
+    lake, broker = tmp_path / "lake", brokers.broker
+    make_topic_if_missing(brokers)
+    commit_all(brokers.address, 100, times=2)
+    live_audit(local, lake, brokers.address)
     read = ends(lake)
     broker.stop()
     cut_back(broker, GROUPS[0])
     broker.start()
-    commit_all(proxy.address, 300, times=1)
-    said = audit_command(lake, proxy.address)
+    commit_all(brokers.address, 300, times=1)
+    said = audit_command(lake, brokers.address)
     assert said.code == 0, said.lines
     (replaced,) = last_finished(lake)["replaced_ranges"]
     assert replaced["to_offset"] == read[replaced["offsets_partition"]]
     assert any(f"partition {replaced['offsets_partition']} was cut back" in line for line in said.lines), said.lines
-    live_audit(local, tmp_path / "new", proxy.address)
+    live_audit(local, tmp_path / "new", brokers.address)
     for name in ("committed_offsets", "groups", "pending_offsets"):
         found = [
             sorted(repr({**row, "audit_id": 0}) for row in rows(folder, name)) for folder in (lake, tmp_path / "new")
@@ -131,26 +128,26 @@ def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, proxy, tmp_path,
 
 
 @by_session
-def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, proxy, tmp_path, audit_command):
-    lake, broker = tmp_path / "lake", proxy.broker
-    make_topic_if_missing(proxy)
-    commit_all(proxy.address, 100, times=1)
-    live_audit(local, lake, proxy.address)
+def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, brokers, tmp_path, audit_command):
+    lake, broker = tmp_path / "lake", brokers.broker
+    make_topic_if_missing(brokers)
+    commit_all(brokers.address, 100, times=1)
+    live_audit(local, lake, brokers.address)
     before = files_of(lake)
 
     def assert_refused(why: str) -> None:
-        said = audit_command(lake, proxy.address)
+        said = audit_command(lake, brokers.address)
         assert (said.code, files_of(lake)) == (2, before)
         assert why in said.last and "use a new lake" in said.last
-        assert set(said.lines[:-1]) <= {"asking the cluster", f"connecting to {proxy.address}"}
+        assert set(said.lines[:-1]) <= {"asking the cluster", f"connecting to {brokers.address}"}
 
-    admin = admin_of(proxy)
+    admin = admin_of(brokers)
     topic_id = {row["topic_id"] for row in last_finished(lake)["partitions"]}.pop()
     admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result(30)
     until("the topic is gone", lambda: OFFSETS_TOPIC not in admin.list_topics(timeout=30).topics)
-    said = audit_command(lake, proxy.address)
+    said = audit_command(lake, brokers.address)
     assert (said.code, said.last, files_of(lake)) == (2, NO_TOPIC, before)
-    make_offsets_topic(proxy)
+    make_offsets_topic(brokers)
     assert_refused(f"the lake holds topic id {topic_id}; use a new lake")
 
     # The same addresses, another cluster.
@@ -158,7 +155,7 @@ def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, pr
     shutil.rmtree(broker.data)
     broker.format(new_id())
     broker.start()
-    make_offsets_topic(proxy)
+    make_offsets_topic(brokers)
     assert_refused("kgroups: this is another log: the lake holds cluster ")
 
 
@@ -180,25 +177,25 @@ def cut_back(broker: Broker, group: str) -> None:
     (broker.data / ".kafka_cleanshutdown").unlink()
 
 
-def make_offsets_topic(proxy: Proxy) -> None:
+def make_offsets_topic(brokers: Brokers) -> None:
     """As brokers make it when a client asks for a group's coordinator."""
-    make_topic(proxy.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
+    make_topic(brokers.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
 
 
 @by_session
-def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(local, proxy, tmp_path, audit_command):
-    lake, admin = tmp_path / "lake", admin_of(proxy)
+def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(local, brokers, tmp_path, audit_command):
+    lake, admin = tmp_path / "lake", admin_of(brokers)
     if OFFSETS_TOPIC in admin.list_topics(timeout=30).topics:
         admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result(30)
         until("the topic is gone", lambda: OFFSETS_TOPIC not in admin.list_topics(timeout=30).topics)
-    said = audit_command(lake, proxy.address)
+    said = audit_command(lake, brokers.address)
     assert (said.code, said.last, lake.exists()) == (2, NO_TOPIC, False)
-    make_offsets_topic(proxy)
-    assert audit_command(lake, proxy.address, "--strict").code == 0
+    make_offsets_topic(brokers)
+    assert audit_command(lake, brokers.address, "--strict").code == 0
     assert ends(lake) == dict.fromkeys(range(4), 0)
     assert rows(lake, "committed_offsets") == []
-    make_topic_if_missing(proxy)
-    commit(proxy.address, GROUPS[0], 100)
-    live_audit(local, lake, proxy.address)
+    make_topic_if_missing(brokers)
+    commit(brokers.address, GROUPS[0], 100)
+    live_audit(local, lake, brokers.address)
     assert len(rows(lake, "committed_offsets")) == 8
     assert_every_record_is_in_one_table(lake)

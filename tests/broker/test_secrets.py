@@ -22,17 +22,14 @@ from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
 from tests.broker.brokers import Brokers, Security
 from tests.broker.small_log import copy_of_log, fill
-from tests.broker.talkative_audits import NEW_PASSWORD
-from tests.nights.lakes import rows
 from tests.sources.security.handshakes import chain, private_key
 
 pytestmark = pytest.mark.in_turn("secrets")
 
 REPOSITORY = Path(__file__).parents[2]
-MODULES = "org.apache.kafka.common.security"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # With what has to be escaped here and there.
 PASSWORD = "auditor/s3cret+%25&more"
-TABLES_READ_BACK = ("audits", "topics", "topic_offsets", "groups", "committed_offsets", "offset_commits", "quarantine")
 # Every Python process of the program logs into a file of its own.
 SITECUSTOMIZE = """
 import logging, os
@@ -58,44 +55,33 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 def folder(
     tmp_path_factory: pytest.TempPathFactory, local: Local, certificate: trustme.LeafCert, brokers: Brokers
 ) -> Path:
-    """The files that the talkative audits have left, with their output as `stdout` and `stderr`."""
+    """The files that the talkative audit has left, with its output as `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("talkative")
-    for name, mechanism, module in (
-        ("plain", "PLAIN", "plain.PlainLoginModule"),
-        ("scram", "SCRAM-SHA-512", "scram.ScramLoginModule"),
-    ):
-        properties = {
-            "security.protocol": "SASL_SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(brokers.certificates.authority) if brokers.certificates else "",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": one_line(private_key(certificate)),
-            "ssl.keystore.certificate.chain": one_line(chain(certificate)),
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{MODULES}.{module} required username="auditor" password="{PASSWORD}";',
-        }
-        Lake.create(local, str(folder / f"lake-{name}"))
-        file = folder / f"{name}.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    run_program(folder, brokers)
-    return folder
-
-
-def run_program(folder: Path, brokers: Brokers) -> None:
-    site = folder / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(SITECUSTOMIZE.format(folder=str(folder)))
-    arguments = [str(folder), brokers.addresses("SASL_SSL"), brokers.address]
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(brokers.certificates.authority) if brokers.certificates else "",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": one_line(private_key(certificate)),
+        "ssl.keystore.certificate.chain": one_line(chain(certificate)),
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} required username="auditor" password="{PASSWORD}";',
+    }
+    (folder / "client.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE.format(folder=str(folder)))
+    Lake.create(local, str(folder / "lake"))
     said = subprocess.run(
-        [sys.executable, "-m", "tests.broker.talkative_audits", *arguments],
+        [sys.executable, "-m", "tests.broker.talkative_audits", str(folder), brokers.addresses("SASL_SSL")],
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(site)},
+        env={**os.environ, "PYTHONPATH": str(folder / "site")},
         capture_output=True,
         check=False,
     )
     for name, text in (("stdout", said.stdout), ("stderr", said.stderr)):
         (folder / name).write_bytes(text)
     assert said.returncode == 0, said.stderr.decode()
+    return folder
 
 
 def one_line(pem: str) -> str:
@@ -120,7 +106,6 @@ def secrets_of(certificate: trustme.LeafCert) -> dict[str, str]:
     lines = private_key(certificate).strip().splitlines()[1:-1]
     return {
         "password": PASSWORD,
-        "new password": NEW_PASSWORD,
         # Its first line is the same for many keys.
         **{f"line {number} of the key": line for number, line in enumerate(lines) if 0 < number < len(lines) - 1},
     }
@@ -139,18 +124,13 @@ def found_in(folder: Path, secrets: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def test_the_program_did_its_work(folder: Path) -> None:
     """Otherwise it would prove nothing that no secret is found."""
-    assert (folder / "stdout").read_text().rstrip().endswith("exit codes [0, 1]")
-    last = (folder / "stderr").read_text().rstrip().rpartition("\n")[2]
-    reported = "kgroups: the audit failed; nothing that it wrote counts: the broker at "
-    assert last.startswith(reported) and " rejected our SCRAM-SHA-512 credentials: SASL_AUTHENTICATION_FAILED" in last
+    said = (folder / "stdout").read_text()
+    assert said.rstrip().endswith("exit code 0")
+    assert "MapInArrow" in said and "public Object generate(" in said
     (events,) = (folder / "events").rglob("events_*")
-    for said in ("SparkListenerSQLExecutionStart", "MapInArrow", "AuthenticationFailed"):
-        assert said in events.read_text()
+    assert "SparkListenerSQLExecutionStart" in events.read_text() and "MapInArrow" in events.read_text()
     assert " DEBUG " in f" {(folder / 'spark.log').read_text()}"
     assert len(list(folder.glob("python-*.log"))) > 1
-    said = (folder / "stdout").read_text()
-    assert "MapInArrow" in said and "public Object generate(" in said
-    assert [path for path in (folder / "left-by-tasks").rglob("*") if path.is_file()] != []
 
 
 def test_kafka_raw_reads_all_records_and_says_why_it_cannot_read_a_missing_topic(
@@ -177,12 +157,3 @@ def records_in(log: Path) -> int:
 
 def test_no_secret_is_in_the_files_or_the_output_of_audits(folder: Path, certificate: trustme.LeafCert) -> None:
     assert found_in(folder, secrets_of(certificate)) == []
-
-
-def test_no_secret_is_in_the_lakes_tables(folder: Path, certificate: trustme.LeafCert, tmp_path: Path) -> None:
-    """Parquet files are compressed."""
-    for lake in ("lake-plain", "lake-scram"):
-        for table in TABLES_READ_BACK:
-            (tmp_path / f"{lake}-{table}").write_text(repr(rows(folder / lake, table)))
-    assert any(path.stat().st_size > 1000 for path in tmp_path.iterdir())
-    assert found_in(tmp_path, secrets_of(certificate)) == []

@@ -17,9 +17,8 @@ from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
-from tests.broker.live_audits import copy_audit, last_finished, live_audit
+from tests.broker.live_audits import at_fetch, copy_audit, last_finished, live_audit
 from tests.broker.members import SILENT
-from tests.broker.proxy import Proxies, put_proxies_before
 from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.nights.lakes import assert_every_record_is_in_one_table
 
@@ -30,7 +29,6 @@ REPLICAS = [[1, 2], [2, 1], [1, 2], [2]]
 MOVING, ALONE = 1, 3
 # By partition, when the second broker has been away and nothing has been elected since.
 AFTER_A_RESTART = [1, 1, 1, 2]
-FETCHERS_PER_BROKER = 2
 # A broker that comes back is let in when the session that it had before has ended.
 SESSION = {"broker.session.timeout.ms": "9000"}
 # offsets.retention.minutes of the first and the second.
@@ -43,12 +41,11 @@ class TwoBrokers:
     """`expected`: what an undisturbed audit of a copy of their log says."""
 
     brokers: Brokers
-    proxies: Proxies
     expected: dict[str, list[str]]
 
     @property
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.proxies.address}, logger=SILENT)
+        return AdminClient({"bootstrap.servers": self.brokers.address}, logger=SILENT)
 
     def leaders(self) -> list[int]:
         """By partition, as a broker says; -1: none."""
@@ -86,23 +83,21 @@ def cluster(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
     for node, minutes in zip(brokers.nodes, RETENTION, strict=True):
         node.properties["offsets.retention.minutes"] = str(minutes)
-    proxies = put_proxies_before(brokers)
-    with proxies, brokers:
-        make_topic_of_replicas(proxies.address)
-        fill(proxies.address, replicas=2)
+    with brokers:
+        make_topic_of_replicas(brokers.address)
+        fill(brokers.address, replicas=2)
         copy = copy_of_log(brokers.nodes, folder / "copy")
         expected = copy_audit(local, folder / "undisturbed", copy, retention_ms=SHORTEST_MS)
-        yield TwoBrokers(brokers, proxies, expected)
+        yield TwoBrokers(brokers, expected)
 
 
 @pytest.fixture
 def both(cluster: TwoBrokers) -> TwoBrokers:
     """Both are up, whatever a test before this one left behind."""
-    for proxy in cluster.proxies.each:
-        proxy.forget()
-        if proxy.broker.state() != "up":
-            proxy.broker.stop()
-            proxy.broker.start()
+    for node in cluster.brokers.nodes:
+        if node.state() != "up":
+            node.stop()
+            node.start()
     return cluster
 
 
@@ -128,7 +123,7 @@ def assert_undisturbed(lake: Path, both: TwoBrokers) -> None:
 
 
 def test_two_brokers_with_two_retentions(both):
-    with Cluster(client_properties(both.proxies.address, {})) as cluster:
+    with Cluster(client_properties(both.brokers.address, {})) as cluster:
         until("both lead offsets partitions", lambda: set(both.leaders()) == {1, 2})
         reported = cluster_facts(cluster)
     assert reported.offsets_retention_ms == SHORTEST_MS
@@ -137,39 +132,36 @@ def test_two_brokers_with_two_retentions(both):
     )
 
 
-def test_a_broker_restarts_and_another_one_leads(session, both, tmp_path):
+def test_a_broker_restarts_and_another_one_leads(local, both, tmp_path):
     both.await_replicas()
     if both.leaders()[MOVING] == 1:
         both.elect_preferred()
-    _, second = both.proxies.each
-    second.at_fetch(2, second.broker.restart)
-    live_audit(session, tmp_path / "lake", both.proxies.address)
-    assert second.has_happened
+    with at_fetch(2, both.brokers.nodes[1].restart, MOVING):
+        live_audit(local, tmp_path / "lake", both.brokers.address)
     assert both.leaders() == AFTER_A_RESTART
     assert_undisturbed(tmp_path / "lake", both)
 
 
-def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(session, both, tmp_path):
+def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(local, both, tmp_path):
     """Its leader is lost while one audit reads it, and is away when the next one begins, in a lake of its own."""
-    (lost, away), (_, second) = (tmp_path / "lost", tmp_path / "away"), both.proxies.each
+    lost, away, second = tmp_path / "lost", tmp_path / "away", both.brokers.nodes[1]
     both.restart_the_second()
-    second.at_fetch(1, second.broker.stop)
-    live_audit(session, lost, both.proxies.address, properties={"default.api.timeout.ms": "4000"})
-    assert second.broker.state() == "stopped"
+    with at_fetch(1, second.stop, ALONE):
+        live_audit(local, lost, both.brokers.address, properties={"default.api.timeout.ms": "4000"})
     left = f"partition {ALONE} is left to the next audit: {OFFSETS_TOPIC}-"
     assert [note for note in last_finished(lost)["notes"] if note.startswith(left)] != []
     assert_all_but_one_partition(lost, both)
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
     # A broker that is away does not report its retention: the audit is given one.
     options = {"retention_ms": SHORTEST_MS, "properties": {"default.api.timeout.ms": "3000"}}
-    live_audit(session, away, both.proxies.address, **options)
+    live_audit(local, away, both.brokers.address, **options)
     notes = last_finished(away)["notes"]
     assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
     assert_all_but_one_partition(away, both)
-    second.broker.start()
+    second.start()
     until("it has a leader again", lambda: both.leaders()[ALONE] == 2)
     for lake in (lost, away):
-        live_audit(session, lake, both.proxies.address)
+        live_audit(local, lake, both.brokers.address)
         assert_undisturbed(lake, both)
 
 
@@ -179,12 +171,8 @@ def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
     assert_every_record_is_in_one_table(lake)
 
 
-def test_leadership_moves_between_running_brokers(session, both, tmp_path):
-    first, _ = both.proxies.each
+def test_leadership_moves_between_running_brokers(local, both, tmp_path):
     both.restart_the_second()
-    before = first.fetching
-    first.at_fetch(2, both.elect_preferred)
-    live_audit(session, tmp_path / "lake", both.proxies.address)
-    assert first.has_happened
-    assert first.fetching - before == FETCHERS_PER_BROKER
+    with at_fetch(2, both.elect_preferred, MOVING):
+        live_audit(local, tmp_path / "lake", both.brokers.address)
     assert_undisturbed(tmp_path / "lake", both)

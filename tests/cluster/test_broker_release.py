@@ -58,10 +58,6 @@ def test_the_release_of_a_kraft_broker_follows_from_the_metadata_version_that_it
     assert f"metadata.version {level}, as Kafka {expected} does" in reported.evidence
 
 
-def test_the_finalized_level_says_nothing_of_the_software() -> None:
-    assert release_of(kraft(30, metadata_version=19)).release == "4.3"
-
-
 def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so() -> None:
     newest = kraft(max(NEWEST_METADATA_VERSION.values()) + 1, (4, 3))
     reported = release_of(replace(newest, requests={**newest.requests, TXN_OFFSET_COMMIT: 6}))

@@ -10,8 +10,6 @@ import pytest
 
 from kgroups_spark.audit import cluster_facts
 from kgroups_spark.audit.cluster_facts import ClusterFacts
-from kgroups_spark.audit.log_source import settle
-from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.cluster import cluster
 from kgroups_spark.cluster.requests import Throttled
 from kgroups_spark.replay.state_logs import ClusterFact, Settings
@@ -125,14 +123,6 @@ def test_a_number_that_no_broker_has_is_passed_over(minutes: str, ms: str) -> No
     ]
 
 
-def test_a_delete_retention_of_nothing_is_one() -> None:
-    reported = facts(topic_configs={"delete.retention.ms": "0"})
-    assert reported.delete_retention_ms == 0
-    options = AuditOptions(lake="lake", segments=[])
-    assert settle(options, 0, reported).delete_retention_ms == 0
-    assert settle(options, 0, None).delete_retention_ms == 24 * 3_600_000
-
-
 ALL = {
     "configs": {1: {"offsets.retention.minutes": "1"}},
     "topic_configs": {"delete.retention.ms": "5"},
@@ -180,11 +170,6 @@ def test_facts_that_need_a_missing_acl_are_left_out_and_a_note_names_it(
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == left
     assert list(reported.notes) == notes
     assert reported.release_version == "4.3"
-
-
-def test_one_of_several_groups_without_permission_is_named() -> None:
-    reported = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
-    assert reported.notes == ("the configuration of group g and 1 other is unknown: grant DESCRIBE_CONFIGS on group g",)
 
 
 def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:

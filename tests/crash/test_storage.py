@@ -15,7 +15,6 @@ import pytest
 from kgroups_spark.cli import main as cli
 from kgroups_spark.lake.lake import Lake
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
-from tests.crash.processes import next_log_of
 
 pytestmark = pytest.mark.spark
 
@@ -112,19 +111,3 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd,
         assert current_tables(spark, lake) == before
     audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
-
-
-def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nights, tmp_path, capfd, chosen):
-    for table in chosen.some(["audits", "offset_commits", "groups"], 1):
-        lake = tmp_path / table
-        shutil.copytree(nights.lake, lake)
-        # This binds every user, root as well: the place of the next version is taken.
-        in_the_way = next_log_of(lake, table)
-        in_the_way.mkdir()
-        capfd.readouterr()
-        assert command(lake, nights.second) == 1
-        said = only_line(capfd.readouterr().err)
-        assert said.startswith("kgroups: ") and table in said, said
-        in_the_way.rmdir()
-        audit(spark, lake, nights.second)
-        assert_lake_is_sound(lake, nights.expected)

@@ -52,11 +52,6 @@ def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing():
     assert kept([commit(1), commit(2, producer=9)], [marker(9, 9, 3, "aborted")]) == [1, 2]
 
 
-def test_a_producer_without_the_transactional_bit_waits_for_a_marker_and_stays():
-    commits = [commit(1), commit(2, producer=9, transactional=False), commit(3)]
-    assert kept(commits) == [2, 3]
-
-
 def test_markers_stay_while_a_record_of_their_transaction_does():
     markers = [marker(3, 9, 1), marker(6, 9, 5), marker(7, 8, 4), marker(8, None, None), marker(9, 7, None, None)]
     found = left(

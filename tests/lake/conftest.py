@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.lake.lake import Lake
 
 
-@pytest.fixture(scope="session")
-def empty_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake to copy: making its tables takes a second."""
-    folder = tmp_path_factory.mktemp("empty") / "lake"
-    Lake.create(spark, str(folder))
+@cache
+def empty_lake(session: Any) -> Path:
+    """A lake to copy: making its tables by Spark takes a second."""
+    folder = Path(tempfile.mkdtemp()) / "lake"
+    Lake.create(session, str(folder))
+    atexit.register(shutil.rmtree, folder.parent)
     return folder
 
 
 @pytest.fixture
-def lake(spark: SparkSession, empty_lake: Path, tmp_path: Path) -> Lake:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """By Spark for tests with Spark, else by the local engine."""
+    session = request.getfixturevalue("spark" if request.node.get_closest_marker("spark") else "local")
     # A blank and a letter outside ASCII: paths go through four libraries.
-    folder = shutil.copytree(empty_lake, tmp_path / "our läke")
-    return Lake.open(spark, str(folder))
+    return Lake.open(session, shutil.copytree(empty_lake(session), tmp_path / "our läke").as_posix())

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.claim import remove_unfinished
-from kgroups_spark.lake.lake import Fence, Lake, table_properties
+from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
@@ -64,13 +63,6 @@ def test_a_schema_gets_the_same_tables_as_a_folder(spark, lake, schema, chosen, 
     assert Path(lake.uri).name == "our läke"
 
 
-def test_a_schema_is_opened_by_either_name_and_created_once(spark, lake, schema):
-    for name in (schema, f"spark_catalog.{schema}"):
-        assert Lake.open(spark, name).uri == lake.uri
-        Lake.create(spark, name)
-    assert {lake.table(name).version() for name in TABLES} == {0}
-
-
 def test_a_missing_schema_is_named_with_advice(spark):
     for name in ("nowhere", "spark_catalog.nowhere"):
         for opened in (Lake.open, Lake.create):
@@ -78,13 +70,6 @@ def test_a_missing_schema_is_named_with_advice(spark):
                 opened(spark, name)
     with pytest.raises((UsageError, KgroupsError), match=r"^[^\n]*nobodys[^\n]*$"):
         Lake.open(spark, "nobodys.lake")
-
-
-def test_an_empty_schema_is_no_lake_yet(spark, empty_schema):
-    with pytest.raises(
-        UsageError, match=rf"no lake at {empty_schema}: it has no table audits; kgroups audit creates one"
-    ):
-        Lake.open(spark, empty_schema)
 
 
 def test_a_schema_with_other_tables_is_not_made_a_lake(spark, empty_schema):
@@ -156,11 +141,3 @@ def test_catalog_managed_tables_are_refused_in_one_line(spark, empty_schema):
     # The session's own catalog manages none: Spark refuses before we do.
     with pytest.raises(KgroupsError, match=r"^the lake at empty_schema cannot be opened: [^\n]+$"):
         Lake.open(spark, empty_schema)
-
-
-def test_rows_of_an_unfinished_audit_are_removed(lake):
-    """After the tests with claims, because the ledger does not know these audits."""
-    for audit_id in (21, 22):
-        writer(lake, audit_id).append_table("offset_commits", rows_of("offset_commits", {"audit_id": audit_id}))
-    assert remove_unfinished(Fence(lake, 23, lambda: None), 21) == ["offset_commits"]
-    assert lake.rows("offset_commits")["audit_id"].to_pylist() == [21]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,8 +13,6 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 from kgroups_spark.lake.store import AlreadyWritten
-
-pytestmark = pytest.mark.spark
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
@@ -104,19 +101,6 @@ def test_the_claim_of_an_ended_process_is_taken_over_and_its_number_never_used_a
         assert (claim.audit_id, claim.before, claim.unfinished) == (2, None, (1,))
 
 
-def test_the_claim_of_a_failed_audit_in_the_same_process_is_taken_over(lake):
-    with pytest.raises(ZeroDivisionError), Claim.take(lake):
-        raise ZeroDivisionError
-    with Claim.take(lake) as claim:
-        assert claim.audit_id == 2
-
-
-def test_a_running_process_of_the_same_number_is_not_the_owner(lake):
-    left_running(lake, Owner(this_host(), 1, "another-start", "its-uuid"))
-    with Claim.take(lake) as claim:
-        assert claim.audit_id == 2
-
-
 def test_another_hosts_claim_is_taken_over_only_on_request(lake):
     left_running(lake, Owner("elsewhere/boot/ns", 4711, "123", "its-uuid"), timedelta(hours=11, minutes=59))
     with pytest.raises(
@@ -127,50 +111,12 @@ def test_another_hosts_claim_is_taken_over_only_on_request(lake):
         assert claim.audit_id == 2
 
 
-def test_another_hosts_claim_can_be_taken_over_after_twelve_hours(lake):
-    left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=12, seconds=1))
-    with Claim.take(lake) as claim:
-        assert claim.audit_id == 2
-
-
-def test_an_audit_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
-    with Claim.take(lake) as slept:
-        slept.release()  # as if it had been on another host for hours
-        with Claim.take(lake) as awake:
-            for forbidden in (slept.check, slept.finish):
-                with pytest.raises(
-                    ClaimLost, match=r"audit 1 stops: audit 2 \(process \d+ on .*\) has claimed the lake"
-                ):
-                    forbidden()
-            awake.finish()
-    assert [(row.audit_id, row.status) for row in Ledger(lake).rows()] == [
-        (1, "running"),
-        (2, "running"),
-        (2, "finished"),
-    ]
-
-
-def test_an_audit_finishes_once(lake):
-    with Claim.take(lake) as claim:
-        claim.finish()
-        with pytest.raises(ClaimLost):
-            claim.finish()
-
-
-def test_a_ledger_of_many_audits_stays_a_few_files(lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 4)
-    for _ in range(5):
-        with Claim.take(lake) as claim:
-            claim.finish(notes=("n",))
-    assert [row.audit_id for row in Ledger(lake).rows()] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    assert len(lake.table("audits").files()) <= 4
-
-
 def fake_row(audit_id: int, status: str) -> AuditRow:
     return AuditRow(audit_id, status, str(ended_process()), MOMENT)
 
 
-def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake, monkeypatch):
+@pytest.mark.spark
+def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake):
     ledger = Ledger(lake)
     assert ledger.newest() == []
     for audit_id in (1, 2):
@@ -190,6 +136,7 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake, mo
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
 
 
+@pytest.mark.spark
 def test_compacting_the_ledger_during_an_optimize_neither_loses_nor_doubles_a_row(spark, lake, monkeypatch):
     monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 2)
     ledger, rows = Ledger(lake), Lake.rows
@@ -219,7 +166,8 @@ def test_full_files_of_the_ledger_are_not_rewritten(lake, monkeypatch):
     assert [row.audit_id for row in ledger.rows()] == list(range(1, 19))
 
 
-def test_the_ledger_uses_sparks_writer_where_the_driver_cannot_reach_the_files(lake):
+@pytest.mark.spark
+def test_the_ledger_uses_sparks_writer_where_the_driver_cannot_reach_the_files(spark, lake):
     row = AuditRow(
         1,
         "finished",
@@ -233,30 +181,6 @@ def test_the_ledger_uses_sparks_writer_where_the_driver_cannot_reach_the_files(l
     with pytest.raises(AlreadyWritten):
         Ledger(lake).append(row)
     assert Ledger(lake).rows() == [row]
-
-
-def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):
-    Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
-    with pytest.raises(
-        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over"
-    ):
-        Claim.take(lake)
-    with Claim.take(lake, take_over=True) as claim:
-        assert claim.audit_id == 2
-
-
-def test_a_claim_whose_row_was_overwritten_is_lost(lake, tmp_path):
-    """In a store that checks and then writes, another audit's commit has replaced this one's."""
-    with Claim.take(lake) as claim:
-        claim.check()
-        log = tmp_path / "our läke" / "audits" / "_delta_log"
-        other = Lake.create(lake.spark, str(tmp_path / "other"))
-        left_running(other, Owner("elsewhere", 4711, "123", "its-uuid"))
-        shutil.copytree(tmp_path / "other" / "audits", tmp_path / "our läke" / "audits", dirs_exist_ok=True)
-        assert len(list(log.glob("*.json"))) == 2
-        for forbidden in (claim.check, claim.finish):
-            with pytest.raises(ClaimLost, match=r"audit 1 stops: audit 1 \(process 4711 on elsewhere, .*has claimed"):
-                forbidden()
 
 
 def test_the_next_audit_marks_unfinished_ones_as_abandoned(lake):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value
+from py4j.protocol import Py4JJavaError, Py4JNetworkError, get_return_value
 from pyspark.errors import PythonException
 
-from kgroups_spark.errors import KgroupsError, UsageError, machine_failures_reported
+from kgroups_spark.errors import KgroupsError, machine_failures_reported
 
 IN_A_TASK = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -39,13 +39,6 @@ def test_a_jvm_that_ends_before_it_answers_is_reported_in_one_line():
         get_return_value("x", None, "None", "org.apache.hadoop.fs.Path")
 
 
-def test_a_method_that_java_does_not_have_keeps_its_stack():
-    with pytest.raises(Py4JError, match="Trace"), machine_failures_reported("the audit failed"):
-        get_return_value("xspy4j.Py4JException: Method path([]) does not exist", None, "o1", "path")
-    with pytest.raises(Py4JError, match=r"^Path\.parse does not exist in the JVM$"):
-        failing(Py4JError("Path.parse does not exist in the JVM"))
-
-
 @pytest.mark.parametrize(
     "error", ["OSError: [Errno 28] No space left on device", "pyarrow.lib.ArrowMemoryError: malloc"]
 )
@@ -65,11 +58,6 @@ def test_a_kgroups_error_of_a_task_is_reported_in_one_line():
 def test_a_task_that_failed_by_our_bug_keeps_its_stack(error):
     with pytest.raises(PythonException, match="Traceback"):
         failing(PythonException(IN_A_TASK.format(error=error)))
-
-
-def test_our_own_errors_pass_unchanged():
-    with pytest.raises(UsageError, match=r"^no lake at x$"):
-        failing(UsageError("no lake at x"))
 
 
 def test_a_folder_without_a_tables_log_is_reported_with_the_cure():

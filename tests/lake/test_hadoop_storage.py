@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from py4j.java_gateway import JavaPackage
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.kernel import JavaClasses, name_for_hadoop, use_hadoops_storage
 from kgroups_spark.sources import files
 
@@ -62,11 +62,6 @@ def test_without_hadoops_s3_the_error_says_how_to_get_it():
     with pytest.raises(KgroupsError, match=r"spark-submit --packages \S*org.apache.hadoop:hadoop-aws:\S+ --exclude"):
         name_for_hadoop("s3://lakes/x", java(missing), Hadoop())
     assert name_for_hadoop("hdfs://lakes/x", java(missing), Hadoop()) == "hdfs://lakes/x"
-
-
-def test_a_lake_with_credentials_in_its_name_is_refused():
-    with pytest.raises(UsageError, match="with credentials in it would be printed"):
-        name_for_hadoop("s3a://me:hush@lakes/x", java("a class"), Hadoop())
 
 
 def test_pyarrow_gets_keys_that_hadoop_keeps_in_files():

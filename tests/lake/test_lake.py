@@ -6,12 +6,11 @@ from types import SimpleNamespace
 
 import deltalake
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.kernel import DEFAULT_ENGINE
-from kgroups_spark.lake.lake import Lake, in_parallel
-from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, arrow_schema, is_path
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, is_path
 
 pytestmark = pytest.mark.spark
 
@@ -36,12 +35,6 @@ def test_deltas_log_has_types_comments_nullability_and_statistics_columns(lake):
         assert (log.protocol().min_reader_version, log.protocol().min_writer_version) == (1, 2)
 
 
-def test_opening_and_creating_again_changes_nothing(spark, lake):
-    assert Lake.open(spark, lake.location).uri == lake.uri
-    Lake.create(spark, lake.location)
-    assert {lake.table(name).version() for name in TABLES} == {0}
-
-
 def test_creating_again_completes_a_killed_creation(spark, tmp_path):
     stopped = Lake(spark, str(tmp_path / "lake"))
     stopped.commit = _failing_at(stopped, "topics")  # type: ignore[method-assign]
@@ -60,12 +53,6 @@ def _failing_at(lake: Lake, failing_table: str):
         return Lake.commit(lake, table, operation, write)
 
     return commit
-
-
-def test_concurrent_creations_give_one_lake(spark, tmp_path):
-    location = str(tmp_path / "lake")
-    in_parallel([lambda: Lake.create(spark, location)] * 3)
-    assert {Lake.open(spark, location).table(name).version() for name in TABLES} == {0}
 
 
 def test_a_missing_lake_is_named_with_advice(spark, tmp_path):
@@ -105,15 +92,6 @@ def test_a_catalogs_schema_is_distinguished_from_a_folder(tmp_path, monkeypatch)
     assert not is_path("main.kafka") and not is_path("nowhere")
 
 
-def test_an_unwritable_place_is_reported_in_one_line(spark, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(
-        KgroupsError,
-        match=r"^table offset_commits of the lake at .*/file/lake could not be written \(create\): [^\n]+$",
-    ):
-        Lake.create(spark, str(tmp_path / "file" / "lake"))
-
-
 def test_an_unknown_file_system_is_reported_in_one_line(spark):
     with pytest.raises(KgroupsError, match=r"^lake nofs://bucket/lake: [^\n]*nofs[^\n]*$"):
         Lake.open(spark, "nofs://bucket/lake")
@@ -129,14 +107,3 @@ def test_a_log_that_cannot_be_written_is_reported_in_one_line(lake):
     (Path(lake.location) / "topics" / "_delta_log" / "00000000000000000001.json").mkdir()
     with pytest.raises(KgroupsError, match=r"^table topics of the lake at .* could not be written \(append\): [^\n]+$"):
         lake.commit("topics", "append", lambda: lake.table("topics").commit([], by="t", transaction=None))
-
-
-def test_a_relative_path_starts_at_the_current_folder(spark: SparkSession, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lake = Lake(spark, "./a/../lake")
-    assert lake.uri == f"file:{tmp_path}/lake"
-
-
-def test_rows_of_an_empty_table_have_its_columns(lake):
-    assert lake.rows("audits").schema == arrow_schema("audits")
-    assert lake.rows("audits").num_rows == 0

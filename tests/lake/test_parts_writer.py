@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from datetime import timedelta
 from pathlib import Path
 
@@ -56,13 +55,6 @@ def test_a_part_has_the_given_rows_and_reports_size_records_and_bounds(writer):
     }
 
 
-def test_a_column_of_nulls_has_no_bounds(writer):
-    _, stats = written(writer, rows_of("offset_commits", {"log_timestamp": None}))
-    assert "log_timestamp" not in stats["minValues"]
-    assert "log_timestamp" not in stats["maxValues"]
-    assert stats["nullCount"]["log_timestamp"] == 1
-
-
 def test_a_string_is_a_bound_in_full_or_not_at_all(writer):
     long_name = "g" * 5000
     _, stats = written(writer, rows_of("offset_commits", {"group_id": long_name}, {"group_id": "a"}))
@@ -108,36 +100,6 @@ def test_a_null_where_none_is_allowed_is_refused(writer):
     column = rows.schema.get_field_index("group_id")
     with pytest.raises(ValueError, match="group_id"):
         writer.write(rows.set_column(column, "group_id", pa.nulls(1, pa.string())))
-
-
-def test_a_null_in_a_column_that_says_it_has_none_is_refused(writer):
-    schema = arrow_schema("offset_commits")
-    columns = {field.name: pa.nulls(1, field.type) for field in schema}
-    with pytest.raises(ValueError, match="null"):
-        writer.write(pa.Table.from_arrays(list(columns.values()), schema=schema))
-
-
-def test_columns_are_compressed_by_zstd(writer):
-    part = writer.write(rows_of("offset_commits", {"group_id": "b"}))
-    group = pq.read_metadata(Path(writer.lake_uri) / "offset_commits" / part.path).row_group(0)
-    assert {group.column(index).compression for index in range(group.num_columns)} == {"ZSTD"}
-
-
-def test_a_value_that_does_not_fit_its_column_is_refused(writer):
-    rows = rows_of("offset_commits", {})
-    column = rows.schema.get_field_index("partition")
-    with pytest.raises(ValueError, match="not in range"):
-        writer.write(rows.set_column(column, "partition", pa.array([1 << 40])))
-
-
-def test_two_attempts_write_two_files(writer):
-    first, second = (writer.write(rows_of("offset_commits", {})) for _ in range(2))
-    assert first is not None and second is not None
-    assert first.path != second.path
-
-
-def test_a_writer_can_be_pickled(writer):
-    assert pickle.loads(pickle.dumps(writer)) == writer
 
 
 def test_a_table_with_lists_and_maps_is_written_unchanged(tmp_path):

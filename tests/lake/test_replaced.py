@@ -97,13 +97,6 @@ def left_by_sql(name: str, table: pa.Table, replaced: Replaced) -> pa.Table:
     return found.to_arrow_table()
 
 
-def test_another_logs_checkpoint_is_never_replaced() -> None:
-    row = {"offsets_partition": 0, "log_offset": 90, "audit_id": 1}
-    table = rows_of("checkpoints", {**row, "log": "__transaction_state"}, row)
-    left = RANGES.rows_left("checkpoints", pa.dataset.dataset(table), ["log"], ())
-    assert left.to_pylist() == [{"log": "__transaction_state"}]
-
-
 def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker() -> None:
     places = [(0, 41, 4), (0, 30, 4), (0, 30, 7), (1, 5, 6), (2, 30, 4)]
     of = {"marker_offset": 50, "outcome": "committed", "is_transactional": True}
@@ -166,31 +159,3 @@ def test_a_range_that_a_later_one_covers_is_dropped() -> None:
     # It does not cover what was replaced below it, nor another partition.
     later = ReplacedRange(0, 80, 90, 9)
     assert Replaced((second, other)).and_also([later]).ranges == (second, later, other)
-
-
-class Asked:
-    """Stands in for Spark's rows and keeps only the conditions asked of them."""
-
-    def __init__(self, *conditions: str) -> None:
-        self.conditions = conditions
-
-    def where(self, condition: str) -> Asked:
-        return Asked(*self.conditions, condition)
-
-    def withColumns(self, columns: dict[str, object]) -> Asked:
-        assert not columns
-        return self
-
-
-def test_spark_is_asked_for_the_rows_that_stay() -> None:
-    rows: Any = Asked()
-    replaced = RANGES.condition("group_records")
-    assert RANGES.left_out("group_records", rows).conditions == (f"NOT ({replaced})",)  # type: ignore[attr-defined]
-    for nothing, name in ((NOTHING, "group_records"), (RANGES, "groups")):
-        assert nothing.left_out(name, rows) is rows
-
-
-def test_no_range_costs_nothing() -> None:
-    assert not any(NOTHING.touches(name) for name in REPLACEABLE)
-    assert Replaced.of(None) == Replaced.of([]) == NOTHING
-    assert not RANGES.touches("groups")

@@ -7,7 +7,7 @@ import random
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit.keep import FILE_BYTES, LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
+from kgroups_spark.audit.keep import LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
@@ -26,12 +26,6 @@ def audits_of(found: list[list[TableFile]]) -> list[list[int]]:
 
 def test_small_files_make_lots_oldest_audits_first_and_large_ones_stay():
     assert audits_of(lots([file(3, MB), file(1, MB), file(2, SMALL_BYTES)])) == [[1, 3]]
-
-
-def test_a_lot_that_would_not_become_fewer_files_is_left():
-    assert lots([file(1, MB)]) == []
-    assert lots([file(n, SMALL_BYTES - 1) for n in range(2)]) != []
-    assert lots([]) == []
 
 
 def test_a_lot_ends_where_it_is_large_enough():
@@ -68,7 +62,6 @@ def commit(audit_id, log_offset, group_id):
     return {"audit_id": audit_id, "log_offset": log_offset, "group_id": group_id}
 
 
-@pytest.mark.spark
 def test_rows_come_out_sorted_by_group_and_log_offset(lake):
     append(lake, 1, commit(1, 1, "h"), commit(1, 2, "g"))
     append(lake, 2, commit(2, 3, "h"), commit(2, 4, "g"))
@@ -90,7 +83,6 @@ def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake
     assert sorted(lake.rows("offset_commits")["log_offset"].to_pylist()) == [1, 2]
 
 
-@pytest.mark.spark
 def test_a_rewrite_that_would_lose_rows_changes_nothing(lake):
     append(lake, 1, commit(1, 1, "g"), commit(1, 2, "g"))
     with pytest.raises(KgroupsError, match="of 2 rows 1 would be missing; nothing was changed"):
@@ -101,7 +93,3 @@ def test_a_rewrite_that_would_lose_rows_changes_nothing(lake):
 
 def _files(lake):
     return lake.table("offset_commits").files()
-
-
-def test_sizes_fit_each_other():
-    assert 2 * SMALL_BYTES <= FILE_BYTES <= LOT_BYTES

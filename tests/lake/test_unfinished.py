@@ -4,16 +4,11 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim, clear_up, remove_unfinished
-from kgroups_spark.lake.lake import Fence, Lake
+from kgroups_spark.lake.lake import Fence
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import WORK_FOLDER
 from tests.lake.table_rows import rows_of
-
-
-@pytest.fixture
-def lake(local, tmp_path):
-    return Lake.create(local, str(tmp_path / "our läke"))
 
 
 def append(lake, audit_id, table, **values):
@@ -45,18 +40,6 @@ def test_rows_after_the_last_finished_audit_are_removed_and_others_stay(lake):
     assert audits_in(lake, "groups") == [3]  # rewritten by the next audit anyway
     assert len(checks) == 2
     assert lake.table("group_records").version() == 1
-
-
-def test_without_unfinished_rows_there_is_no_commit(lake):
-    append(lake, 1, "offset_commits")
-    assert remove_unfinished(fence(lake, 2, pytest.fail), 1) == []
-    assert lake.table("offset_commits").version() == 1
-
-
-def test_before_any_audit_has_finished_all_history_is_removed(lake):
-    append(lake, 1, "offset_commits")
-    assert remove_unfinished(fence(lake, 2), 0) == ["offset_commits"]
-    assert audits_in(lake, "offset_commits") == []
 
 
 def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):

@@ -71,13 +71,6 @@ def test_spark_and_other_engines_read_the_appended_rows(lake):
     assert read_elsewhere(lake, "offset_commits", "log_offset") == expected
 
 
-def test_no_row_is_lost_after_an_empty_chunk(lake):
-    rows = [rows_of("topics", *({"topic": topic} for topic in topics)) for topics in ("a", "", "bc")]
-    writer(lake, 1).append_table("topics", pa.concat_tables(rows))
-    writer(lake, 1).replace_table("groups", pa.concat_tables([rows_of("groups"), rows_of("groups", {})]))
-    assert (texts(lake, "topics", "topic"), lake.rows("groups").num_rows) == (["a", "b", "c"], 1)
-
-
 def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake):
     nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
     replace_all(writer(lake, 1), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
@@ -86,11 +79,6 @@ def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake):
     assert read(lake, "groups", "group_id") == rows_of("groups", nested).to_pylist()
     replace_all(writer(lake, 3), "groups", frame(lake, "groups", {}).limit(0))
     assert lake.rows("groups").num_rows == 0
-
-
-def test_an_empty_table_replaced_by_nothing_gets_no_commit(lake):
-    writer(lake, 1).replace_parts("groups", [])
-    assert lake.table("groups").version() == 0
 
 
 def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake):
@@ -118,14 +106,6 @@ def test_files_outside_the_bounds_are_not_read(lake, condition):
         writer(lake, audit_id).append_parts("offset_commits", [part_of(lake, audit_id, "offset_commits", rows)])
     assert len(lake.read("offset_commits").inputFiles()) == 3
     assert len(lake.read("offset_commits").where(condition).inputFiles()) == 1
-
-
-def test_an_audit_writes_a_table_once(lake):
-    rows = frame(lake, "topics", {"topic_id": "t"})
-    append_frame(writer(lake, 5), "topics", rows)
-    with pytest.raises(KgroupsError, match="table topics was written by audit 5 or a later one before"):
-        append_frame(writer(lake, 5), "topics", rows)
-    assert texts(lake, "topics", "topic_id") == ["t"]
 
 
 def test_a_null_where_none_is_allowed_is_refused(lake):
@@ -170,15 +150,6 @@ def test_a_replacement_also_replaces_files_committed_meanwhile(lake):
     writer(lake, 3).replace_parts("topics", [ours])
     assert others == []
     assert texts(lake, "topics", "topic_id") == ["ours"]
-
-
-def test_each_task_with_rows_writes_one_part(lake):
-    rows = frame(lake, "topics", {"topic_id": "a"}, {"topic_id": "b"}).repartitionByRange(2, "topic_id")
-    nothing = frame(lake, "topics", {}).limit(0)
-    parts = parts_of(lake.runner, rows.unionByName(nothing), PartWriter("topics", lake.uri, writer(lake, 1).audit_id))
-    assert [part.records for part in parts] == [1, 1]
-    writer(lake, 1).append_parts("topics", parts)
-    assert texts(lake, "topics", "topic_id") == ["a", "b"]
 
 
 def test_tasks_on_this_machine_reach_a_folder_and_a_probe_agrees(lake):

@@ -93,15 +93,6 @@ def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path)
     assert plan.before == plan.cut.before
 
 
-def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> None:
-    plan = planned(folder, CUT_BACK, READ)
-    assert plan.cut is not None
-    assert plan.cut.note(0, plan.log) == (
-        "the log of partition 0 was cut back: the range from 5 to 9 is replaced, the log now ends at 7; it was read "
-        "again from its start"
-    )
-
-
 def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path) -> None:
     with pytest.raises(
         AnotherLog,
@@ -125,20 +116,6 @@ def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> Non
     )
     assert (plan.reread, plan.read_again, plan.before) == (None, False, None)
     assert plan.new is not None
-
-
-def test_another_topic_id_is_never_a_cut(folder: Path) -> None:
-    with pytest.raises(
-        AnotherLog, match=r"topic id other; use a new lake; if the log has changed, --accept-log-change"
-    ):
-        planned(folder, CUT_BACK, replace(READ, topic_id="other"))
-
-
-def test_without_a_checksum_the_topic_id_must_identify_the_log(folder: Path) -> None:
-    with pytest.raises(AnotherLog, match="if the log has changed, --accept-log-change"):
-        planned(folder, CUT_BACK, replace(READ, topic_id=None))
-    plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
-    assert plan.cut is not None and plan.cut.from_offset == 5
 
 
 def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_batch(folder: Path) -> None:

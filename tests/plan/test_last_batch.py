@@ -15,7 +15,6 @@ from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.records.batches import HEADER_BYTES
-from kgroups_spark.sources.segments import LEADER_EPOCHS, epoch_by_checkpoint
 from tests.chosen import Chosen
 from tests.nights.changing_segments import PLANNED, Broker, Lake, commit, state
 
@@ -90,22 +89,6 @@ def test_a_batch_is_read_whatever_its_leader_epoch(tmp_path: Path, epoch: int) -
         lake = Lake(broker)
 
 
-@pytest.mark.parametrize("bit", [25, 26, 30, 31])
-def test_a_slightly_damaged_epoch_refuses_no_log_when_the_batch_was_cleaned(
-    tmp_path: Path, bit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too high or too low, by less than is odd: the batch's CRC no longer identifies it, as the cleaner took it."""
-    monkeypatch.setattr(Broker, "segment", 24)
-    broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path, 8 * 12 + bit)
-    assert (lake.next_offset, lake.unconfirmed) == (PLANNED, [])
-    active.write_bytes(sound)
-    broker.append(9)
-    data = active.read_bytes()
-    active.write_bytes(data.replace(commit(PLANNED - 1), b""))
-    lake.audit()
-    assert (sorted(lake.offsets), lake.notes) == (list(range(PLANNED + 9)), [])
-
-
 def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     active = max(broker.log.glob("*.log"))
@@ -126,11 +109,6 @@ def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: P
         lake.audit()
         (entry,) = lake.last.partitions or ()
         assert entry.last_leader_epoch == expected, checkpoint
-
-
-def test_an_unreadable_leader_epoch_checkpoint_confirms_nothing(tmp_path: Path) -> None:
-    (tmp_path / LEADER_EPOCHS).mkdir()
-    assert epoch_by_checkpoint(str(tmp_path), 20) is None
 
 
 def gap_log(tmp_path: Path, *numbers: int) -> Broker:
@@ -206,33 +184,6 @@ def test_a_flipped_offset_of_one_of_the_last_two_batches_loses_and_invents_nothi
         assert (sorted(lake.offsets), lake.next_offset) == (numbers, numbers[-1] + 1), bit
 
 
-def test_a_batch_outside_the_offsets_of_its_segment_is_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
-) -> None:
-    monkeypatch.setattr(Broker, "segment", 6)
-    broker = Broker(tmp_path)
-    first = broker.path(6)
-    sound = first.read_bytes()
-    for bit in chosen.some(range(64), 6):
-        lake = Lake(broker)
-        first.write_bytes(sound)
-        flip(first, len(sound) - len(commit(0)), bit)
-        lake.audit()
-        assert sorted(lake.offsets) == [n for n in range(PLANNED) if n != 11], bit
-        assert len(lake.damage) == 1
-
-
-def test_an_epoch_damaged_after_it_was_read_refuses_no_log(tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
-    lake = Lake(broker)
-    lake.audit()
-    active = max(broker.log.glob("*.log"))
-    flip(active, 0, 8 * 12 + 20)
-    broker.append(1)
-    lake.audit()
-    assert lake.next_offset == PLANNED + 1
-
-
 def read_under(tmp_path: Path, offset: int) -> tuple[Broker, Lake]:
     """A lake that read the bytes of batch 7 under this offset, after 0, 1 and 2."""
     broker = gap_log(tmp_path, 0, 1, 2)
@@ -279,22 +230,6 @@ def test_the_last_batch_under_another_offset_refuses_the_partition(
         return
     lake.audit()
     assert (sorted(lake.offsets), lake.next_offset, lake.notes) == ([0, 1, 2, 5, again, 64], 65, [])
-
-
-@pytest.mark.parametrize("kept", [[5, 6], [5]])
-def test_the_last_batch_twice_in_the_log_refuses_nothing(tmp_path: Path, kept: list[int]) -> None:
-    broker, lake = read_under(tmp_path, 5)
-    broker.path(0).write_bytes(b"".join([*map(commit, range(3)), *(moved(7, at) for at in kept), commit(7)]))
-    broker.path(8).write_bytes(b"")
-    lake.audit()
-    assert (sorted(lake.offsets), lake.next_offset) == ([0, 1, 2, *kept, 7], 8)
-
-
-def test_what_is_new_is_read_although_the_batch_that_waits_has_the_bytes_of_the_last_one(tmp_path: Path) -> None:
-    broker, lake = read_under(tmp_path, 3)
-    broker.path(0).write_bytes(broker.path(0).read_bytes() + commit(4) + moved(7, 20))
-    lake.audit()
-    assert (sorted(lake.offsets), lake.next_offset, len(lake.unconfirmed)) == ([0, 1, 2, 3, 4], 5, 1)
 
 
 def test_what_the_lake_has_read_up_to_an_unconfirmed_end_is_not_doubted(tmp_path: Path) -> None:

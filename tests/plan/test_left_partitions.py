@@ -17,7 +17,7 @@ from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.sources import segment_log
 from tests.logs.log_files import Files
-from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
+from tests.logs.planned_batches import TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
@@ -79,10 +79,6 @@ def is_compressed(files: Files, topic: str) -> None:
     files[path(topic, 1) + ".gz"] = files.pop(path(topic, 1))
 
 
-def has_another_topic_id(files: Files, topic: str) -> None:
-    files[f"{topic}-1/partition.metadata"] = f"topic_id: {OTHER_TOPIC_ID}\n".encode()
-
-
 REASONS = {
     "no segment file": is_shut,
     "ends at offset 2, the lake has read it up to 5": loses_its_tail,
@@ -112,14 +108,6 @@ def test_one_partition_is_left_and_the_others_go_on(topic: str, reason: str) -> 
     assert not audited.night(all_logs(8), HOW).lacks_records
     assert progress(audited, topic, 1).end_offset == 8
     assert now(audited) == now(audit(all_logs(8), HOW))
-
-
-def test_a_topic_id_refuses_one_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroups_spark.sources.segments._of_one_cluster", list)
-    audited, files = audit(all_logs(5), HOW), all_logs(8)
-    has_another_topic_id(files, GROUPS)
-    assert audited.night(files, HOW).shortfall.left == (1,)
-    assert progress(audited, GROUPS, 2).end_offset == 8
 
 
 @pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
@@ -256,17 +244,3 @@ def rows_of_partition_1(audited: Audited, topic: str) -> list[dict[str, object]]
     table = {GROUPS: "committed_offsets", TRANSACTIONS: "transactional_ids", SHARES: "share_partitions"}[topic]
     of = "offsets_partition" if topic == GROUPS else "state_partition"
     return [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(table) if row[of] == 1]
-
-
-def test_no_note_tells_of_a_partition_of_which_nothing_is_replaced() -> None:
-    files = all_logs(5)
-    for number in (0, 1, 2):
-        files[f"{GROUPS}-{number}/partition.metadata"] = f"topic_id: {TOPIC_ID}\n".encode()
-    audited = audit(files, HOW)
-    for number in (0, 1, 2):
-        files[f"{GROUPS}-{number}/partition.metadata"] = f"topic_id: {OTHER_TOPIC_ID}\n".encode()
-    notes = audited.night(files, ACCEPT).audit.notes or ()
-    assert [note[:26] for note in notes if "read again" in note] == [
-        "partition 1 is read again ",
-        "partition 2 is read again ",
-    ]

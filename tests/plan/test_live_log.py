@@ -76,14 +76,6 @@ def audited(cluster: FakeCluster) -> AuditRow:
     return AuditRow(1, FINISHED, "host", datetime(2026, 11, 21, tzinfo=UTC), cluster_id="one", partitions=(done,))
 
 
-def test_the_first_audit_reads_from_the_log_start_to_the_high_watermark() -> None:
-    (partition,) = planned(FakeCluster(LOG[1:], log_start=3, high_watermark=13)).partitions
-    assert partition.new is not None
-    (piece,) = partition.new.pieces
-    assert isinstance(piece, FetchPiece)
-    assert (piece.start_offset, piece.end_offset, piece.keep_first, piece.leader) == (3, 13, True, 1)
-
-
 def test_a_fetched_log_equals_its_segments() -> None:
     cluster = FakeCluster(LOG)
     (new,) = planned(cluster).new_ranges
@@ -133,14 +125,6 @@ def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once() -> None:
     assert planned(cluster, audited(cluster)).new_ranges == []
 
 
-def test_the_next_audit_goes_on_where_the_last_one_ended() -> None:
-    last = audited(FakeCluster(LOG[:3]))
-    (partition,) = planned(FakeCluster(LOG), last).partitions
-    assert partition.new is not None
-    assert [(p.start_offset, p.end_offset) for p in partition.new.pieces if isinstance(p, FetchPiece)] == [(9, END)]
-    assert (partition.lost_from, partition.read_again) == (None, False)
-
-
 def test_records_deleted_before_the_read_are_lost() -> None:
     (partition,) = planned(FakeCluster(LOG[3:], log_start=12), audited(FakeCluster(LOG[:3]))).partitions
     assert (partition.lost_from, partition.lost_to, partition.start_offset) == (9, 12, 12)
@@ -154,24 +138,12 @@ def test_a_last_batch_that_is_deleted_after_planning_is_no_other_log() -> None:
     assert (partition.start_offset, partition.new) == (END, None)
 
 
-def test_a_full_audit_reads_everything_again() -> None:
-    (partition,) = planned(FakeCluster(LOG), audited(FakeCluster(LOG[:3])), full=True).partitions
-    assert partition.reread is not None and partition.new is not None
-    spans = [(p.start_offset, p.end_offset) for r in (partition.reread, partition.new) for p in r.pieces]  # type: ignore[union-attr]
-    assert spans == [(0, 9), (9, END)]
-    assert partition.reread.is_reread
-
-
 class TestRefused:
     def test_a_topic_created_again(self) -> None:
         with pytest.raises(
             AnotherLog, match=r"partition 0 of the cluster's t has topic id n{22}, the lake holds topic id t{22}"
         ):
             planned(FakeCluster(LOG, topic_id="n" * 22), audited(FakeCluster(LOG)))
-
-    def test_a_log_that_was_cut_back(self) -> None:
-        with pytest.raises(AnotherLog, match="ends at offset 9, the lake has read it up to 14"):
-            planned(FakeCluster(LOG[:3]), audited(FakeCluster(LOG)))
 
     def test_an_older_leader_epoch(self) -> None:
         newer, older = [*LOG, marker(14, epoch=6)], [*LOG, batch(14, commits(1), leader_epoch=5)]
@@ -182,33 +154,15 @@ class TestRefused:
         newer = [*LOG, marker(14, epoch=6)]
         assert planned(FakeCluster(newer), audited(FakeCluster(newer))).left == {}
 
-    def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self) -> None:
-        other = [*LOG[:1], batch(3, commits(12), leader_epoch=4)]
-        with pytest.raises(AnotherLog, match="of leader epoch 4 at offset 3, the lake has read it up to 14 in epoch 3"):
-            planned(FakeCluster(other), audited(FakeCluster(LOG)))
-
-    def test_another_batch_where_the_last_one_was(self) -> None:
-        other = [*LOG[:2], batch(5, commits(4, committed_offset=77), leader_epoch=2), *LOG[3:]]
-        with pytest.raises(AnotherLog, match=r"the batch at offset 5 .* has checksum"):
-            planned(FakeCluster(other), audited(FakeCluster(LOG[:3])))
-
 
 class TestTopic:
     def test_that_does_not_exist(self) -> None:
         with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka creates it when"):
             logs(FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"))
 
-    def test_that_we_may_not_see(self) -> None:
-        with pytest.raises(NotAuthorized, match="DESCRIBE on topic t"):
-            logs(FakeCluster([], topic_error="TOPIC_AUTHORIZATION_FAILED"))
-
     def test_that_we_may_not_read_is_reported_before_anything_is_planned(self) -> None:
         with pytest.raises(NotAuthorized, match="READ"):
             logs(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"))
-
-    def test_without_records(self) -> None:
-        (partition,) = planned(FakeCluster([])).partitions
-        assert (partition.new, partition.start_offset) == (None, 0)
 
     def test_without_the_partition_asked_for(self) -> None:
         with pytest.raises(UsageError, match="t has no partition 7; found partition 0"):
@@ -225,10 +179,3 @@ class TestTopic:
         with pytest.raises(KgroupsError, match=r"no partition of t can be read now .partition 0: LEADER_NOT_AVAILABLE"):
             logs(cluster)
         assert waited_for == [("t", 0)]
-
-    def test_whose_leader_advertises_an_address_that_we_cannot_reach(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        cluster = FakeCluster(LOG)
-        nowhere = OffsetAnswer(None, None, "NETWORK_EXCEPTION", "broker 1: the name inside does not resolve")
-        monkeypatch.setattr(cluster, "list_offsets", lambda places, _: dict.fromkeys(places, nowhere))
-        with pytest.raises(KgroupsError, match=r"partition 0: NETWORK_EXCEPTION, broker 1: the name inside does not"):
-            logs(cluster)

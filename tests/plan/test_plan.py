@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.errors import KgroupsError
 from tests.logs.cleaner import clean
-from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
+from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged, marker
 from tests.nights.changing_segments import FolderLake as Lake
 from tests.records.build import batch, message
 
@@ -41,15 +40,6 @@ def clean_folder(log: Path, *, drop_tombstones: bool) -> None:
         (log.parent / name).write_bytes(data)
 
 
-def test_the_first_audit_reads_everything(log: Path) -> None:
-    write(log, 0, batch(0, commits(3)))
-    write(log, 3, batch(3, commits(2)))
-    lake = Lake(log.parent)
-    plan = lake.audit()
-    assert (plan.cluster_id, plan.partitions[0].start_offset, plan.reread_ranges) == ("one", 0, [])
-    assert (lake.records, lake.next_offset) == (5, 5)
-
-
 def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first)
@@ -61,34 +51,6 @@ def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
     assert [(p.position, p.end) for p in log_range.pieces] == [(len(first), len(first) + len(second)), (0, 104)]
     lake.audit()
     assert (lake.records, lake.next_offset) == (6, 6)
-
-
-def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log: Path) -> None:
-    (log.parent / "meta.properties").write_text("cluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
-    write(log, 0, batch(0, commits(3)))
-    lake = Lake(log.parent)
-    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
-    assert lake.last is not None
-    lake.last = replace(lake.last, cluster_id="ciWo7IWazngRchmPES6q5A\\=\\=")
-    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
-
-
-def test_nothing_new_is_nothing_to_read(log: Path) -> None:
-    write(log, 0, batch(0, commits(3)))
-    lake = Lake(log.parent)
-    lake.audit()
-    plan = lake.audit()
-    assert plan.new_ranges == []
-    assert (lake.records, lake.next_offset) == (3, 3)
-
-
-def test_an_empty_log_is_not_read_until_it_has_a_batch(log: Path) -> None:
-    write(log, 0)
-    lake = Lake(log.parent)
-    assert lake.audit().new_ranges == []
-    write(log, 0, batch(0, commits(2)))
-    lake.audit()
-    assert lake.records == 2
 
 
 def test_a_folder_without_segments_is_left_and_others_are_read(log: Path) -> None:
@@ -158,16 +120,6 @@ def test_a_first_audit_reports_a_log_that_lacks_its_first_segment(log: Path) -> 
     assert lake.audit().losses == []
 
 
-def test_a_compacted_gap_inside_the_log_is_no_loss(log: Path) -> None:
-    write(log, 0, batch(0, commits(3)))
-    lake = Lake(log.parent)
-    lake.audit()
-    write(log, 7, batch(7, commits(1)))
-    plan = lake.audit()
-    assert (plan.partitions[0].lost_from, plan.notes) == (None, [])
-    assert (lake.records, lake.next_offset) == (4, 8)
-
-
 class TestRefused:
     """Logs that are not the one the lake holds."""
 
@@ -179,32 +131,10 @@ class TestRefused:
         (log / "leader-epoch-checkpoint").unlink()
         return lake
 
-    def test_another_topic_id(self, log: Path) -> None:
-        lake = self.after_an_audit(log)
-        (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}\n")
-        with pytest.raises(
-            AnotherLog, match=rf"topic id {OTHER_TOPIC_ID}, the lake holds topic id {TOPIC_ID}; use a new lake"
-        ):
-            lake.plan()
-
     def test_another_cluster(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         (log.parent / "meta.properties").write_text("cluster.id=two\n")
         with pytest.raises(AnotherLog, match="cluster one, what was given is of cluster two"):
-            lake.plan()
-
-    def test_a_log_that_was_cut_back(self, log: Path) -> None:
-        lake = self.after_an_audit(log)
-        write(log, 0, batch(0, commits(2), leader_epoch=4))
-        with pytest.raises(AnotherLog, match="ends at offset 2, the lake has read it up to 3"):
-            lake.plan()
-
-    def test_an_older_leader_epoch(self, log: Path) -> None:
-        lake = self.after_an_audit(log)
-        other = batch(0, commits(3, committed_offset=6), leader_epoch=2)
-        back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]  # one alone may be damaged
-        write(log, 0, other, *back)
-        with pytest.raises(AnotherLog, match="ends in leader epoch 2, the lake has read epoch 4"):
             lake.plan()
 
     def test_a_lower_leader_epoch_than_that_of_a_batch_that_is_still_there_is_damaged(self, log: Path) -> None:
@@ -212,12 +142,6 @@ class TestRefused:
         back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]
         write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
         assert [part.start_offset for part in lake.plan().new_ranges] == [3]
-
-    def test_another_batch_in_the_place_of_the_last_one(self, log: Path) -> None:
-        lake = self.after_an_audit(log)
-        write(log, 0, batch(0, commits(3, committed_offset=6), leader_epoch=4))
-        with pytest.raises(AnotherLog, match=r"the batch at offset 0 of .* has checksum"):
-            lake.plan()
 
     def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self, log: Path) -> None:
         """None of them begins where the last batch that was read began."""
@@ -287,14 +211,6 @@ class TestRefused:
 class TestKnownDamage:
     """A corrupt batch is counted by the audit that finds it, by no later one."""
 
-    def test_at_the_end_of_the_log(self, log: Path) -> None:
-        first, bad = batch(0, commits(3)), damaged(batch(3, commits(2)))
-        write(log, 0, first, bad)
-        lake = Lake(log.parent)
-        for _ in range(3):
-            lake.audit()
-            assert (lake.records, len(lake.damage)) == (5, 1)
-
     def test_with_sound_batches_after_it_the_next_night(self, log: Path) -> None:
         first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
         write(log, 0, first, bad)
@@ -320,26 +236,3 @@ class TestKnownDamage:
         write(log, 0, first, again)
         lake.audit()
         assert (lake.records, len(lake.damage), lake.next_offset) == (6, 1, 4)
-
-    def test_noise_after_the_last_batch(self, log: Path) -> None:
-        first, noise = batch(0, commits(3)), b"\xff\x13noise!" * 40
-        write(log, 0, first, noise)
-        lake = Lake(log.parent)
-        lake.audit()
-        read = (lake.records, len(lake.damage))
-        lake.audit()
-        assert (lake.records, len(lake.damage)) == read == (4, 1)
-
-    def test_a_truncated_segment_with_another_after_it(self, log: Path) -> None:
-        write(log, 0, batch(0, commits(3)), batch(3, commits(2))[:50])
-        lake = Lake(log.parent)
-        lake.audit()
-        assert (lake.records, lake.damage) == (3, [])
-        write(log, 5, damaged(batch(5, commits(4))))
-        for _ in range(2):
-            lake.audit()
-            assert (lake.records, len(lake.damage), lake.next_offset) == (8, 2, 3)
-        write(log, 9, batch(9, commits(2)))
-        for _ in range(2):
-            lake.audit()
-            assert (lake.records, len(lake.damage), lake.next_offset) == (10, 2, 11)

@@ -183,26 +183,6 @@ def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
     assert len(cluster.requests) == 3
 
 
-def test_reading_ends_after_a_span_without_a_gap_even_if_the_log_grows() -> None:
-    cluster = CleanedCluster([])
-    plan = planned(cluster)
-    cluster.then = write
-    found = read(cluster, plan)
-    assert [each.number for each in found.progress] == [0, 1]
-    assert found.committed == as_it_was(found.end)
-
-
-def test_ranges_read_on_are_numbered_after_the_planned_one_and_continue_it() -> None:
-    cluster = CleanedCluster([])
-    plan = planned(cluster)
-    cluster.happens = [write_and_clean] * 5
-    first, *others = read(cluster, plan).progress
-    starts = [each.start_offset for each in others]
-    assert starts == [each.next_offset for each in (first, *others[:-1])]
-    assert [each.number for each in others] == list(range(1, len(others) + 1))
-    assert all(each.missing for each in others[:-1])
-
-
 def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() -> None:
     cluster = CleanedCluster([])
     plan = planned(cluster)
@@ -315,21 +295,10 @@ class TestLeaderLost:
         assert ([p.offsets_partition for p in settled.partitions], [*settled.left]) == ([0], [1])
         assert settled.left_notes == ["partition 1 is left to the next audit: t-1 has returned nothing"]
 
-    def test_the_note_on_several_quotes_one_and_says_so(self) -> None:
-        plan = replace(self.two_partitions(), left={3: LeaderLost("t-3 is away"), 5: LeaderLost("t-5 says NOT_LEADER")})
-        said = "partitions 3, 5 are left to the next audit: t-3 is away; the leaders of the others were lost, too"
-        assert plan.left_notes == [said]
-
     def test_of_all_partitions_is_an_error(self) -> None:
         plan = self.two_partitions()
         with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):
             plan.settled(self.lost(plan, 0, 1))
-
-    def test_after_the_first_other_partitions_are_waited_for_less(self) -> None:
-        cluster = CleanedCluster([])
-        opener = PieceOpener(cluster.as_cluster(), FetchLimits())
-        opener.lose_patience()
-        assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
 
     @pytest.mark.parametrize(("rows_per_part", "rows_per_group"), [(1, 1), (4, 1), (50, 1), (50, 7), (1000, 100)])
     def test_no_reported_part_has_rows_of_that_partition(

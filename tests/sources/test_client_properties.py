@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import pickle
 import ssl
@@ -10,14 +9,8 @@ import traceback
 
 import pytest
 import trustme
-from kafka.net.manager import KafkaConnectionManager
 
-from kgroups_spark.cluster import sasl as oauth
 from kgroups_spark.cluster.client_properties import (
-    PASSED_OVER,
-    REFUSED,
-    SECRET,
-    USED,
     BadClientProperty,
     client_properties,
     read_properties_file,
@@ -57,13 +50,6 @@ def test_each_security_protocol_has_its_settings():
         with_sasl = SASL_SETTINGS if protocol.upper().startswith("SASL") else {}
         assert found == {**base, "security_protocol": protocol.upper(), **with_sasl}
         assert isinstance(context, ssl.SSLContext) == protocol.upper().endswith("SSL")
-
-
-def test_the_client_id_and_the_request_timeout_are_passed_on():
-    found = settings({"client.id": "nightly", "request.timeout.ms": " 30 "})
-    assert (found["client_id"], found["request_timeout_ms"]) == ("nightly", 30)
-    assert set(found) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
-    assert set(settings(SASL)) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
 
 
 def test_the_timeout_is_default_api_timeout_ms():
@@ -199,11 +185,6 @@ def test_properties_that_not_all_releases_have_are_ignored(name):
     assert client_properties("kafka:9092", {name: "1"}).notes == (f"ignored, as not used here: {name}",)
 
 
-def test_every_property_is_either_used_ignored_or_refused():
-    assert not set(USED) & set(REFUSED)
-    assert all(name in USED or name.startswith(PASSED_OVER) for name in SECRET)
-
-
 def test_the_repr_names_properties_and_no_value():
     client = client_properties("kafka:9092", {**SASL, "client.id": "nightly"})
     assert (
@@ -215,17 +196,6 @@ def test_the_repr_names_properties_and_no_value():
         )
     )
     assert repr(client_properties("kafka:9092", {})) == "ClientProperties(kafka:9092: no properties)"
-
-
-def test_client_properties_are_an_immutable_value():
-    client = client_properties("kafka:9092", SASL)
-    again = pickle.loads(pickle.dumps(client))
-    assert again == client == copy.deepcopy(client)
-    assert client != client_properties("kafka:9092", {})
-    with pytest.raises(AttributeError):
-        client.bootstrap_servers = "other:9092"
-    client.settings()["sasl_plain_password"] = "changed"
-    assert client.settings()["sasl_plain_password"] == "hu%sh"
 
 
 def test_secrets_are_removed_from_texts():
@@ -242,18 +212,6 @@ def test_secrets_are_removed_from_texts():
     )
     hidden = client.without_secrets(f"alice hu%sh {PLAIN} hu%25sh k3y-pass {key}")
     assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
-
-
-def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch, tmp_path):
-    client = client_properties("kafka:9092", SASL)
-    monkeypatch.setattr(oauth, "_issued", {})
-    (tmp_path / "token").write_text("t0ken-of-a-file")
-    bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
-    properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": bearer}
-    properties["sasl.oauthbearer.token.endpoint.url"] = f"file:{tmp_path}/token"
-    client = client_properties("kafka:9092", {**SASL, **properties})
-    token = client.settings()["sasl_oauth_token_provider"].token()
-    assert client.without_secrets(f"Bearer {token}") == "Bearer [hidden]"
 
 
 WRONG = [

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.cluster.client_properties import client_properties
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, METADATA_AGE, Cluster, addresses
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, METADATA_AGE, Cluster
 from kgroups_spark.cluster.connection import IDLE, LONGEST_PAUSE, Address, BrokerConnection, Disconnected, place_of
 from kgroups_spark.cluster.requests import (
     AuthenticationFailed,
@@ -119,12 +119,6 @@ class TestMetadata:
         assert (topics["no"].error, topics["no"].partitions) == ("UNKNOWN_TOPIC_OR_PARTITION", {})
         assert not any(request.allow_auto_topic_creation for request in broker.requests)
 
-    def test_of_all_topics(self, start: Start) -> None:
-        broker = start()
-        with cluster_at(broker) as cluster:
-            assert list(cluster.topics()) == ["t"]
-        assert broker.requests[0].topics is None
-
     def test_metadata_without_brokers_is_requested_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         broker.answers["Metadata"] = in_turn({"brokers": [], "cluster_id": None, "topics": []}, metadata)
@@ -175,14 +169,6 @@ class TestOffsets:
         with cluster_at(first) as cluster:
             assert cluster.list_offsets([("t", 0)], LATEST) == {("t", 0): OffsetAnswer(1000, 3, None)}
         assert len(second.named("ListOffsets")) == 1
-
-    def test_only_failed_partitions_are_requested_again(self, start: Start, metadata: Metadata) -> None:
-        metadata.leaders = {0: (1, 5), 1: (1, 5)}
-        broker = start({"ListOffsets": in_turn(offsets({1: 6}), offsets())})
-        with cluster_at(broker) as cluster:
-            assert len(cluster.list_offsets([("t", 0), ("t", 1)], LATEST)) == 2
-        asked = [[each.partition_index for each in r.topics[0].partitions] for r in broker.named("ListOffsets")]
-        assert asked == [[0, 1], [1]]
 
     def test_lasting_errors_are_reported(self, start: Start, metadata: Metadata) -> None:
         metadata.leaders = {0: (1, 5), 1: (-1, 5), 2: (1, 5), 3: (9, 5)}
@@ -257,11 +243,6 @@ class TestFetch:
         assert min(newest, 12) == request.API_VERSION
         assert request.topics[0].topic == "t"
 
-    def test_no_records(self, start: Start) -> None:
-        broker = start({"Fetch": fetched(records=None)})
-        with cluster_at(broker) as cluster:
-            assert cluster.fetch("t", 0, 20, max_bytes=99) == FetchAnswer(b"", 20, 4, None)
-
     @pytest.mark.parametrize(
         ("code", "name"), [(6, "NOT_LEADER_OR_FOLLOWER"), (1, "OFFSET_OUT_OF_RANGE"), (-1, "UNKNOWN_SERVER_ERROR")]
     )
@@ -271,11 +252,6 @@ class TestFetch:
             assert cluster.fetch("t", 0, 20, max_bytes=99) == FetchAnswer(b"", -1, -1, name)
             assert cluster.fetch("t", 1, 20, max_bytes=99).error == "UNKNOWN_TOPIC_OR_PARTITION"
         assert len(broker.named("Fetch")) == 1  # trying again is not its business
-
-    def test_an_unknown_error_has_its_number(self, start: Start) -> None:
-        broker = start({"Fetch": fetched(999, b"")})
-        with cluster_at(broker) as cluster:
-            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "error 999"
 
     def test_an_error_of_the_whole_answer(self, start: Start) -> None:
         broker = start({"Fetch": lambda _: {"error_code": 103, "responses": []}})
@@ -297,13 +273,6 @@ class TestFetch:
             assert fake_time.now == 1000
             assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
             assert fake_time.now == 1007
-
-    def test_a_partition_without_a_leader(self, start: Start, metadata: Metadata) -> None:
-        metadata.leaders = {0: (-1, 5), 1: (9, 5)}
-        broker = start()
-        with cluster_at(broker) as cluster:
-            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "LEADER_NOT_AVAILABLE"
-            assert cluster.fetch("t", 1, 20, max_bytes=99).error == "LEADER_NOT_AVAILABLE"
 
     def test_a_connection_that_breaks(self, start: Start) -> None:
         broker = start({"Fetch": in_turn(CLOSE, fetched())})
@@ -342,14 +311,6 @@ class TestConnections:
             cluster.fetch("t", 0, 20, max_bytes=99)
             assert broker.connections == 1
 
-    def test_they_are_closed(self, start: Start) -> None:
-        broker = start()
-        with cluster_at(broker) as cluster:
-            cluster.brokers()
-            held = list(cluster._connections.values())  # or else the garbage collector closes them
-        assert broker.are_all_closed()
-        assert len(held) == 1
-
     def test_a_broken_one_is_opened_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         broker.answers["Metadata"] = in_turn(metadata, CLOSE, CLOSE, metadata)
@@ -357,12 +318,6 @@ class TestConnections:
             cluster.brokers()
             assert cluster.brokers() == {1: broker.address}
         assert len(broker.named("Metadata")) == 4
-
-    def test_any_bootstrap_broker_will_do(self, start: Start, metadata: Metadata) -> None:
-        broken, sound = start({"Metadata": lambda _: CLOSE}), start()
-        with cluster_at(broken, sound) as cluster:
-            for _ in range(5):
-                assert cluster.brokers() == {1: broken.address, 2: sound.address}
 
     def test_brokers_that_hang_leave_time_for_the_others(
         self, start: Start, fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
@@ -424,10 +379,6 @@ class TestConnections:
             cluster.brokers()
         assert fake_time.slept == []
 
-    def test_messages_have_addresses_as_they_are_typed(self) -> None:
-        typed = "kafka:9092,[::1]:9093,10.0.0.1:9094"
-        assert ",".join(map(place_of, addresses(typed))) == typed
-
     @pytest.mark.parametrize("first", ["no IPv6", "drops packets"])
     def test_a_name_with_an_address_that_does_not_work(
         self, first: str, start: Start, monkeypatch: pytest.MonkeyPatch
@@ -451,14 +402,6 @@ class TestConnections:
             assert cluster.brokers() == {1: broker.address}
         assert [round(each or 0) for each in waited] == ([10] if first == "no IPv6" else [5, 10])
 
-    def test_a_silent_broker(self, start: Start) -> None:
-        broker = start({"Metadata": lambda _: SILENCE})
-        with (
-            pytest.raises(ClusterUnreachable, match=rf"{broker.address} has not answered MetadataRequest in time"),
-            cluster_at(broker, timeout_ms=50, request_timeout_ms="60") as cluster,
-        ):
-            cluster.brokers()
-
     def test_a_listed_broker_that_is_gone(self, start: Start) -> None:
         first, gone = start(), start()
         with cluster_at(first, timeout_ms=50) as cluster:
@@ -471,16 +414,6 @@ class TestConnections:
                 cluster.api_versions(2)
             with pytest.raises(ClusterUnreachable, match="broker 7 has not been in the cluster for 0 s"):
                 cluster.api_versions(7)
-
-    def test_a_broker_at_a_new_address(self, start: Start, metadata: Metadata) -> None:
-        first, old = start(), start()
-        with cluster_at(first) as cluster:
-            cluster.brokers()
-            old.__exit__()
-            new = start()
-            metadata.brokers = {1: first, 2: new}
-            assert cluster.api_versions(2).error_code == 0
-        assert new.connections == 1
 
     def test_a_connection_with_a_half_read_answer_is_not_used_again(
         self, start: Start, monkeypatch: pytest.MonkeyPatch
@@ -501,24 +434,6 @@ class TestConnections:
         with cluster_at(broker) as cluster:
             assert cluster.brokers() == {1: broker.address}
         assert len(broker.named("Metadata")) == 2
-
-    def test_a_socket_connected_to_itself_is_no_broker(self) -> None:
-        """Where nothing listens at an ephemeral port, some connection attempt reaches its own socket."""
-        made = socket.socket
-
-        class Bound(made):  # type: ignore[misc, valid-type]
-            def connect(self, place: Any) -> None:
-                self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                self.bind(place)
-                super().connect(place)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(socket, "socket", Bound)
-            with (
-                pytest.raises(ClusterUnreachable, match=r"nothing listens at 127\.0\.0\.1"),
-                Cluster(client_properties(f"127.0.0.1:{free_port()}", {}), timeout_ms=50) as cluster,
-            ):
-                cluster.brokers()
 
 
 class TestProtocol:
@@ -580,23 +495,6 @@ class TestProtocol:
         ):
             cluster.brokers()
 
-    def test_a_port_with_sasl(self, start: Start) -> None:
-        broker = start(
-            {
-                "Metadata": lambda _: CLOSE,
-                "SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]},
-            }
-        )
-        with (
-            pytest.raises(
-                WrongProtocol,
-                match=r"requires SASL on this port: set security.protocol to SASL_PLAINTEXT and sasl.mechanism to "
-                "one of PLAIN, SCRAM-SHA-256",
-            ),
-            cluster_at(broker) as cluster,
-        ):
-            cluster.brokers()
-
     def test_a_new_connection_that_breaks_is_no_sign_of_sasl(self, start: Start, metadata: Metadata) -> None:
         broker = start({"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}})
         broker.answers["Metadata"] = in_turn(CLOSE, metadata)
@@ -643,22 +541,6 @@ class TestSasl:
         assert raised.value.__suppress_context__
         assert len(broker.named("SaslAuthenticate")) == 1
         assert broker.are_all_closed()
-
-    def test_a_mechanism_that_the_port_lacks(self, start: Start) -> None:
-        broker = start({"SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["GSSAPI"]}})
-        with (
-            self.cluster(broker) as cluster,
-            pytest.raises(AuthenticationFailed, match=r"PLAIN on this port; it has GSSAPI"),
-        ):
-            cluster.brokers()
-
-    def test_a_port_without_sasl(self, start: Start) -> None:
-        broker = start({"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}})
-        with (
-            self.cluster(broker) as cluster,
-            pytest.raises(WrongProtocol, match=r"set security\.protocol to PLAINTEXT"),
-        ):
-            cluster.brokers()
 
     def test_a_session_is_replaced_before_it_ends(self, start: Start, fake_time: FakeTime) -> None:
         broker = start(self.accepted(session_lifetime_ms=10_000))

@@ -64,28 +64,6 @@ def test_a_record_that_is_not_decoded_has_a_reason_unless_it_is_a_control_record
     assert_df_equality(kgroups_spark.decode(frame), spark.createDataFrame(expected, schema))
 
 
-def test_the_columns_of_the_topic_and_of_control_records_count_in_any_case(spark):
-    key, value = bytearray(b"\0\0\0\2me"), bytearray(6)
-    columns = "Topic string, CONTROL_TYPE string, Key binary, VALUE binary"
-    rows = [("__transaction_state", None), ("__transaction_state", "COMMIT"), ("orders", None)]
-    frame = spark.createDataFrame([(*row, key, value) for row in rows], columns)
-    decoded = kgroups_spark.decode(frame).collect()
-    assert [(row.transactional_id, row.reason) for row in decoded] == [
-        ("me", "truncated"),
-        (None, None),
-        (None, "other_topic"),
-    ]
-
-
-def test_a_copy_of_another_name_is_decoded_as_the_argument_says(spark):
-    rows = [("src.__consumer_offsets", bytearray(KEY_OF_TYPE[2]), None)]
-    frame = spark.createDataFrame(rows, "topic string, key binary, value binary")
-    assert [row.reason for row in kgroups_spark.decode(frame).collect()] == ["other_topic"]
-    assert [row.record_name for row in kgroups_spark.decode(frame, topic="__consumer_offsets").collect()] == [
-        "GroupMetadata"
-    ]
-
-
 def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     frame = spark.createDataFrame([(bytearray(b"\0\0\0\2me"), None)], "key binary, value binary")
     (row,) = kgroups_spark.decode(frame.withColumn("a.b", F.lit(7)), topic="__transaction_state").collect()

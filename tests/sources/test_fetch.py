@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from itertools import pairwise
 
 import pytest
@@ -26,18 +25,10 @@ def fetched(cluster: FakeCluster, start: int, end: int, **options: bool) -> byte
     return read(open_log(cluster, start, end, **options))
 
 
-def test_the_whole_log_is_fetched_unchanged() -> None:
-    assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG)
-
-
 def test_read_segment_reads_a_fetched_log_like_a_file() -> None:
     log = open_log(FakeCluster(LOG), 5, 15, keep_first=True)
     offsets = [offset for item in read_segment(log, from_offset=5) for offset in item.offset.tolist()]  # type: ignore[union-attr]
     assert offsets == [5, 6, 7, 8, 12, 13, 14]
-
-
-def test_a_batch_belongs_to_the_range_with_its_base_offset() -> None:
-    assert fetched(FakeCluster(LOG), 1, 5) == b"".join(LOG[1:3])
 
 
 def test_keep_first_adds_the_batch_that_holds_the_start() -> None:
@@ -52,33 +43,10 @@ def test_answers_may_end_at_any_byte(monkeypatch: pytest.MonkeyPatch, chosen: Ch
         assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4]), border
 
 
-def test_ranges_cut_anywhere_give_each_batch_once() -> None:
-    for cut, second in itertools.product(range(17), repeat=2):
-        edges = sorted({0, cut, second, 15})
-        parts = [fetched(FakeCluster(LOG), start, end) for start, end in pairwise(edges) if end <= 15]
-        assert b"".join(parts) == b"".join(LOG), edges
-
-
 def wrapped(first: int, last: int, magic: int) -> bytes:
     """A compressed message of the old formats: its offset is that of the last message in it."""
     inner = b"".join(message(i - first if magic else i, b"k", b"v", magic=magic) for i in range(first, last + 1))
     return message(last, None, compress(1, inner), magic=magic, attributes=1)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("cut", range(12))
-def test_compressed_messages_belong_to_the_range_of_their_first_record(magic: int, cut: int) -> None:
-    log = [
-        message(0, b"k", b"v", magic=magic),
-        wrapped(1, 4, magic),
-        wrapped(5, 5, magic),
-        wrapped(6, 9, magic),
-        *log_of((10, 10)),
-    ]
-    cluster = FakeCluster(log)
-    firsts = [0, 1, 5, 6, 10]
-    assert fetched(cluster, 0, cut) == b"".join(each for first, each in zip(firsts, log, strict=True) if first < cut)
-    assert fetched(cluster, cut, 11) == b"".join(each for first, each in zip(firsts, log, strict=True) if first >= cut)
 
 
 @st.composite
@@ -186,13 +154,6 @@ def test_progress_restarts_the_timeout(fake_time: FakeTime, monkeypatch: pytest.
     assert fake_time.now > 1000 + 4 * 6
 
 
-def test_the_reason_for_a_failed_connection_is_reported(fake_time: FakeTime) -> None:
-    lost = FetchAnswer(b"", -1, -1, "NETWORK_EXCEPTION", detail="nothing listens at b:9092")
-    log = open_log(FakeCluster(LOG, script=[lost] * 100), 0, 15, timeout_ms=3000)
-    with pytest.raises(LeaderLost, match="NETWORK_EXCEPTION: nothing listens at b:9092"):
-        read(log)
-
-
 def test_a_broker_that_throttles_is_not_given_up(fake_time: FakeTime) -> None:
     def later(cluster: FakeCluster) -> FetchAnswer:
         fake_time.now += 50
@@ -210,21 +171,9 @@ def test_a_topic_that_was_deleted(error: str, fake_time: FakeTime) -> None:
     assert fake_time.now < 1000 + 60
 
 
-def test_a_topic_that_was_created_again(fake_time: FakeTime) -> None:
-    with pytest.raises(
-        TopicGone, match=f"topic t was deleted and created again: its id was {TOPIC_ID} and is now {'u' * 22}"
-    ):
-        fetched(FakeCluster(LOG, always="UNKNOWN_TOPIC_ID", topic_id="u" * 22), 0, 15)
-
-
 def test_a_topic_that_was_created_again_is_noticed_by_its_offsets(fake_time: FakeTime) -> None:
     with pytest.raises(TopicGone, match="created again"):
         fetched(FakeCluster([], topic_id="u" * 22), 4, 15)
-
-
-def test_no_permission_names_the_acl() -> None:
-    with pytest.raises(NotAuthorized, match="grant READ on topic t"):
-        fetched(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, 15)
 
 
 def test_a_leader_that_cannot_read_its_log() -> None:
@@ -240,20 +189,19 @@ def test_every_other_error_is_reported_at_once(error: str) -> None:
     assert len(cluster.requests) == 1
 
 
+def test_no_permission_names_the_acl() -> None:
+    with pytest.raises(NotAuthorized, match="grant READ on topic t"):
+        fetched(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, 15)
+
+
+def test_the_log_was_truncated() -> None:
+    with pytest.raises(LogTruncated, match="it ends before offset 4, but was read up to offset 9"):
+        fetched(FakeCluster(LOG[:2]), 9, 15)
+
+
 def test_the_log_start_moved() -> None:
     with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: the records to read from offset 4 on"):
         fetched(FakeCluster(LOG[3:], log_start=12), 4, 15)
-
-
-def test_lost_offsets_can_be_skipped(fake_time: FakeTime) -> None:
-    cluster = FakeCluster(LOG[3:], log_start=12)
-    log = open_log(cluster, 4, 15, skip_lost=True)
-    assert read(log) == b"".join(LOG[3:])
-
-
-def test_the_whole_range_may_be_lost(fake_time: FakeTime) -> None:
-    log = open_log(FakeCluster(log_of((20, 21)), log_start=20), 4, 15, skip_lost=True)
-    assert read(log) == b""
 
 
 def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,11 +215,6 @@ def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: 
     assert read(log) == b"".join([LOG[0], *LOG[3:]])
     # The epoch of a batch before the new start says nothing about the log there, so the request does not send it.
     assert [(each.offset, each.last_epoch) for each in cluster.requests[:3]] == [(0, None), (3, 3), (12, None)]
-
-
-def test_the_log_was_truncated() -> None:
-    with pytest.raises(LogTruncated, match="it ends before offset 4, but was read up to offset 9"):
-        fetched(FakeCluster(LOG[:2]), 9, 15)
 
 
 def test_the_log_was_truncated_and_goes_on_with_other_batches() -> None:
@@ -324,16 +267,6 @@ def test_the_limit_is_shared_among_fetchers(fake_time: FakeTime) -> None:
     assert size / 1000 - 64 <= fake_time.now - 1000 <= size / 1000
 
 
-def test_the_limit_is_for_all_pieces_of_a_task(fake_time: FakeTime) -> None:
-    log = log_of(*((i, i) for i in range(100)))
-    opener = PieceOpener(FakeCluster(log).as_cluster(), FetchLimits(1, max_bytes_per_second=100))
-    for start in range(0, 100, 10):
-        with opener(FetchPiece("t", 0, None, start, start + 10, True, 1, 100.0)) as piece:
-            assert len(read(piece)) == len(b"".join(log)) // 10
-    # The last answer need not be waited for. An answer has more than its piece needs.
-    assert fake_time.now - 1000 >= len(b"".join(log)) * 0.9 / 100
-
-
 def test_waiting_for_the_limit_is_not_waiting_for_the_broker(
     fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,12 +275,6 @@ def test_waiting_for_the_limit_is_not_waiting_for_the_broker(
     cluster = FakeCluster(log, script=[lambda _: None, "NETWORK_EXCEPTION"])
     assert read(open_log(cluster, 0, 20, max_bytes_per_second=1)) == b"".join(log)
     assert fake_time.now - 1000 >= len(log[0])
-
-
-def test_answers_are_no_larger_than_a_seconds_share() -> None:
-    cluster = FakeCluster(LOG)
-    read(open_log(cluster, 0, 15, fetchers=2, max_bytes_per_second=1 << 20))
-    assert [request.max_bytes for request in cluster.requests] == [1 << 19]
 
 
 def test_less_is_asked_for_where_an_answer_does_not_come_in_time(fake_time: FakeTime) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.log_source import open_source
-from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.sources.files import UnreadableFolder
 from kgroups_spark.sources.segments import BadCheckpoint, committed_offsets, parse_checkpoint
@@ -16,14 +14,6 @@ from tests.chosen import some_of
 from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import Broker, Lake
 from tests.sources.checkpoints import TOPIC, write_checkpoint
-
-
-def test_committed_offsets_are_those_of_the_checkpoint(tmp_path: Path) -> None:
-    assert committed_offsets(str(tmp_path)) is None
-    write_checkpoint(tmp_path, 21, 0)
-    assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21, (TOPIC, 1): 0}
-    write_checkpoint(tmp_path)
-    assert committed_offsets(str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "0\n1\na 0 5\na 1 5\n", "0\n2\na 0 5\na 0 5\n", "0\n1\na 0 270\na 0 5\n"])
@@ -44,13 +34,6 @@ def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused_without_waiting(tmp_
     else:
         path.symlink_to("/dev/zero")
     with pytest.raises(UnreadableFolder, match=f"{path} cannot be read: .*not a regular file"):
-        committed_offsets(str(tmp_path))
-
-
-def test_a_checkpoint_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_checkpoint(tmp_path, 21)
-    monkeypatch.setattr("kgroups_spark.sources.files.MOST_TEXT_BYTES", 10)
-    with pytest.raises(UnreadableFolder, match="cannot be read: it has more than 0 MiB"):
         committed_offsets(str(tmp_path))
 
 
@@ -112,21 +95,6 @@ def test_the_high_watermark_counts_if_a_partitions_folder_is_given_with_a_slash_
     (partition,) = plan_audit(segment_logs([f"{scheme}{broker.log}/"]), None).partitions
     assert partition.new is not None
     assert partition.new.end_offset == 8
-
-
-def test_nothing_is_read_if_nothing_is_committed(tmp_path: Path) -> None:
-    Broker(tmp_path)
-    write_checkpoint(tmp_path, 0)
-    assert plan_audit(segment_logs([str(tmp_path)]), None).new_ranges == []
-
-
-def test_a_partition_that_the_checkpoint_does_not_name_is_read_to_its_end(tmp_path: Path) -> None:
-    lake = Lake(Broker(tmp_path))
-    write_checkpoint(tmp_path)
-    with open_source(AuditOptions(str(tmp_path / "lake"), [str(tmp_path)])) as source:
-        assert [note for note in source.notes if "does not name 1 partition (0)" in note]
-    lake.audit()
-    assert lake.next_offset == 21
 
 
 def test_reading_goes_beyond_the_planned_end_while_files_change(tmp_path: Path) -> None:

@@ -81,14 +81,6 @@ def test_kafka_raw_equals_kafka_segments(cluster: FakeCluster, tmp_path: Path) -
     assert [row["control_type"] for row in of_segments].count("COMMIT") == 1
 
 
-def test_ends_are_fixed_when_the_read_is_planned(cluster: FakeCluster) -> None:
-    reader = KafkaRawDataSource(SERVERS).reader(RECORDS)
-    partitions = reader.partitions()
-    cluster.batches.append(batch(13, records(1)))
-    found = [row["offset"] for p in partitions for part in reader.read(p) for row in part.to_pylist()]
-    assert found == [0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 12]
-
-
 @pytest.mark.parametrize(("start", "end"), [(start, end) for end in (1, 5, 10, 13) for start in range(end + 1)])
 @pytest.mark.parametrize("min_partitions", ["0", "3", "50"])
 def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(
@@ -98,10 +90,6 @@ def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(
     asked = {"startingOffsets": f'{{"t": {{"0": {start}}}}}', "endingOffsets": f'{{"t": {{"0": {end}}}}}'}
     found = offsets(minPartitions=min_partitions, **asked)
     assert found == [offset for offset in there if start <= offset < end]
-
-
-def test_minus_two_and_minus_one_are_the_ends(cluster: FakeCluster) -> None:
-    assert len(offsets(startingOffsets='{"t": {"0": -2}}', endingOffsets='{"t": {"0": -1}}')) == 11
 
 
 class TestDataLoss:
@@ -199,10 +187,6 @@ def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan() -> None:
     assert "hush" not in str(raised.value)
 
 
-def test_a_topic_that_is_named_twice_is_read_once(cluster: FakeCluster) -> None:
-    assert offsets(subscribe="t, t") == offsets()
-
-
 @pytest.mark.parametrize("source", [KafkaRawDataSource(SERVERS), KafkaSegmentsDataSource({"path": "x"})])
 def test_streams_are_refused(source: DataSource) -> None:
     with pytest.raises(BadOption, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
@@ -229,14 +213,3 @@ MISSING = TopicMetadata("__consumer_offset", None, {}, "UNKNOWN_TOPIC_OR_PARTITI
 def test_an_unknown_partition_is_refused(cluster: FakeCluster) -> None:
     with pytest.raises(BadOption, match="startingOffsets names partition 3 of t, which has 1"):
         offsets(startingOffsets='{"t": {"3": 0}}')
-
-
-def test_properties_of_a_file_and_of_options_are_combined(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n")
-    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush-hush";'
-    options = parse_options({**SERVERS, "commandConfig": str(file), "kafka.sasl.jaas.config": jaas})
-    assert options.client.security_protocol == "SASL_PLAINTEXT"
-    reader = pickle.dumps(KafkaRawDataSource({**SERVERS, "commandConfig": str(file), "kafka.sasl.jaas.config": jaas}))
-    assert reader
-    assert "hush-hush" not in repr(options)

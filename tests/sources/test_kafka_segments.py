@@ -11,7 +11,6 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from kgroups_spark.sources.segments import NoPartitions
 from kgroups_spark.spark.data_sources import (
     BYTES_PER_BATCH,
     RECORDS,
@@ -95,23 +94,10 @@ def test_every_column_of_every_kind_of_record(tmp_path: Path) -> None:
     assert (rows[5]["timestamp"], rows[5]["timestamp_type"]) == (datetime.fromtimestamp(2, UTC), 1)
 
 
-def test_a_timestamp_out_of_range_is_null(tmp_path: Path) -> None:
-    log = batch(0, [(b"k", b"v")], base_timestamp=2**63 - 1) + batch(1, [(b"k", b"v")], base_timestamp=-(2**63))
-    put(tmp_path, "__consumer_offsets", 0, log)
-    assert [row["timestamp"] for row in read({"path": str(tmp_path)})] == [None, None]
-
-
 def test_batches_have_the_schema_spark_expects(tmp_path: Path) -> None:
     put(tmp_path, "__consumer_offsets", 0, batch(0, [(b"k", b"v")]))
     (part,) = read_parts({"path": str(tmp_path)})
     assert part.schema.equals(to_arrow_schema(RECORDS, timezone="UTC"))  # nullability, too: Spark's worker insists
-
-
-def test_the_share_and_transaction_state_can_be_read() -> None:
-    share = read({"path": str(CAPTURED / "share-4.3"), "subscribe": "__share_group_state"})
-    assert {(row["topic"], row["partition"]) for row in share} == {("__share_group_state", 1)}
-    both = {"path": str(CAPTURED / "legacy-0.11"), "subscribe": "__transaction_state, __consumer_offsets"}
-    assert {row["topic"] for row in read(both)} == {"__transaction_state", "__consumer_offsets"}
 
 
 def test_arrow_batches_end_at_64k_rows(tmp_path: Path) -> None:
@@ -171,14 +157,6 @@ def test_a_log_that_begins_with_or_consists_of_an_empty_segment(tmp_path: Path, 
     put(tmp_path, "t", 0, b"")
     put(tmp_path, "t", 1, b"", batch(10, [(b"k", b"v")]))
     assert offsets(tmp_path, minPartitions=least) == [(1, 10)]
-
-
-def test_a_partition_without_segments_in_the_range_has_no_records(tmp_path: Path) -> None:
-    put(tmp_path, "t", 0, batch(0, [(b"k", b"v")]))
-    (tmp_path / "t-1").mkdir()
-    assert [row["offset"] for row in read({"path": str(tmp_path), "subscribe": "t"})] == [0]
-    nothing = {"path": str(tmp_path), "subscribe": "t", "endingOffsets": '{"t": {"0": 0, "1": 0}}'}
-    assert read(nothing) == []
 
 
 def test_segments_outside_the_offsets_are_not_opened(tmp_path: Path) -> None:
@@ -241,11 +219,6 @@ def test_invalid_options_are_refused(options: dict[str, str], text: str) -> None
 def test_option_names_ignore_case_and_paths_takes_several_folders() -> None:
     options = parse_options({"PATHS": '["a", "b"]', "FailOnDataLoss": "FALSE", "minpartitions": "3"})
     assert (options.folders, options.fail_on_data_loss, options.min_partitions) == (("a", "b"), False, 3)
-
-
-def test_an_unknown_topic_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NoPartitions, match="no folder named other-<partition>"):
-        plan(two_partitions(tmp_path), subscribe="other")
 
 
 def test_spark_reads_the_source_by_its_name(spark: SparkSession) -> None:

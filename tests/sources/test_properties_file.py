@@ -80,17 +80,3 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeypat
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=f"^the properties file {path} cannot be read: {problem}$"):
         read_properties_file(path)
-
-
-def test_an_endless_file_is_refused():
-    with pytest.raises(UsageError, match=r"^the properties file /dev/zero cannot be read: it has more than 16 MiB$"):
-        read_properties_file("/dev/zero")
-
-
-def test_a_file_that_we_may_not_read_is_named_with_the_reason(monkeypatch):
-    def refused(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("builtins.open", refused)
-    with pytest.raises(UsageError, match=r"^the properties file my\.properties cannot be read: Permission denied$"):
-        read_properties_file("my.properties")

@@ -9,7 +9,7 @@ import pytest
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources import files
-from kgroups_spark.sources.files import S3Settings, file_system, is_s3, s3_file_system, with_storage
+from kgroups_spark.sources.files import S3Settings, file_system, is_s3, with_storage
 
 KEYS = {"access.key": "me", "secret.key": "hush"}
 
@@ -64,16 +64,6 @@ def test_hadoops_settings_are_pyarrows_options(hadoop, options):
     assert S3Settings(hadoop).options("lakes") == {"region": None, **options}
 
 
-def test_without_hadoop_the_environment_of_aws_tools_applies(monkeypatch):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage:9000")
-    monkeypatch.setenv("AWS_REGION", "here")
-    assert S3Settings().options("lakes") == {
-        "endpoint_override": "http://storage:9000",
-        "force_virtual_addressing": False,
-        "region": "here",
-    }
-
-
 def test_settings_print_no_value_and_keep_no_more_than_they_need():
     settings = S3Settings({**KEYS, "bucket.lakes.secret.key": "hush", "encryption.key": "hush", "threads.max": "96"})
     assert repr(settings) == "S3Settings(access.key, bucket.lakes.secret.key, secret.key)"
@@ -99,11 +89,6 @@ def test_all_schemes_of_s3_are_one_storage():
     assert found[0][0] is found[1][0]
     files.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9001"}))
     assert file_system("s3://lakes/x")[0] is not found[0][0]
-
-
-def test_options_in_a_uri_say_how_to_reach_the_storage():
-    system, path = s3_file_system("s3a://logs/kafka?region=eu-west-1&endpoint_override=127.0.0.1:9000&scheme=http")
-    assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "logs/kafka")
 
 
 @pytest.mark.parametrize("location", ["s3://me:hush@lakes/x", "s3a://me:hush@lakes", "s3n://me@lakes/x"])

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
+from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
-from kgroups_spark.sources.partition_log import UnreadableSegment
+from kgroups_spark.sources.files import FolderNotFound
 from kgroups_spark.sources.segment_log import SegmentLog, SegmentReading, Span, choose_copies
-from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions, require_listed
+from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
 from tests.records.build import batch
 
 TOPIC = "__consumer_offsets"
@@ -72,12 +71,6 @@ def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path: Path) -> None
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [largest - 1]
 
 
-def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-5" / log_name(0), segment(0))
-    (copy,) = find_partitions([str(tmp_path / f"{TOPIC}-5")])
-    assert (copy.partition, base_offsets(copy)) == (5, [0])
-
-
 def test_the_path_to_the_folder_of_a_partition_may_have_a_question_mark(tmp_path: Path) -> None:
     put(tmp_path / "a?b" / f"{TOPIC}-5" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path / "a?b" / f"{TOPIC}-5")])
@@ -89,18 +82,6 @@ def test_a_uri_gives_uris(tmp_path: Path) -> None:
     (copy,) = find_partitions([tmp_path.as_uri()])
     assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
-
-
-def test_a_uri_with_one_slash_is_as_one_with_three(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 1, 2, 3, 4))
-    (copy,) = find_partitions([f"file:{tmp_path}"])
-    assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
-
-
-def test_another_topic(tmp_path: Path) -> None:
-    put(tmp_path / "__share_group_state-1" / log_name(0), segment(0))
-    (copy,) = find_partitions([str(tmp_path)], "__share_group_state")
-    assert (copy.topic, copy.partition) == ("__share_group_state", 1)
 
 
 def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path: Path) -> None:
@@ -288,27 +269,6 @@ def test_a_copy_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, broken
     assert ("is not a file" if broken else "no segment file (*.log)") in choice.notes[0]
 
 
-def test_the_longest_copy_of_equal_leader_epochs_is_read_or_else_the_first(tmp_path: Path) -> None:
-    copies = brokers(tmp_path, one=segment(0), two=segment(0, 1), three=segment(0, 1))
-    assert [copy.folder for copy in choose_copies(copies).copies] == [str(tmp_path / "two" / f"{TOPIC}-0")]
-
-
-def test_a_single_copy_needs_no_note(tmp_path: Path) -> None:
-    copies = brokers(tmp_path, one=segment(0))
-    choice = choose_copies(copies)
-    assert (choice.copies, choice.notes) == (copies, [])
-
-
-def test_a_folder_given_twice_is_one_copy(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
-    assert len(find_partitions([str(tmp_path), f"{tmp_path}/"])) == 1
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FolderNotFound, match="nowhere does not exist"):
-        find_partitions([str(tmp_path / "nowhere")])
-
-
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     put(tmp_path / "file", b"1")
     with pytest.raises(FolderNotFound, match="file is a file, not a folder"):
@@ -320,15 +280,6 @@ def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FolderNotFound, match="an empty name is no folder"):
         find_partitions([""])
-
-
-def test_a_segment_that_is_no_file_is_refused_and_not_left_out(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
-    (tmp_path / f"{TOPIC}-0" / log_name(5)).mkdir()
-    (copy,) = find_partitions([str(tmp_path)])
-    assert f"{log_name(5)} is not a file: it is a folder, or a link to a missing file" in (copy.unreadable or "")
-    with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is not a file"):
-        require_listed([copy])
 
 
 def test_a_segment_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Path) -> None:
@@ -385,12 +336,6 @@ def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
         put(tmp_path / name, b"")
     with pytest.raises(NoPartitions, match="it has a, b, c, d, e and 2 more"):
         find_partitions([str(tmp_path)])
-
-
-def test_an_unknown_file_system_is_refused() -> None:
-    with pytest.raises(UnreadableFolder, match="nosuch://bucket/logs cannot be listed") as caught:
-        find_partitions(["nosuch://bucket/logs"])
-    assert isinstance(caught.value, KgroupsError)
 
 
 def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:

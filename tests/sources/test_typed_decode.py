@@ -167,17 +167,6 @@ def test_nothing_is_null_without_a_reason_and_numbers_of_64_bits_survive() -> No
     assert (torn["key"], torn["value"], torn["record_type"], torn["reason"]) == (None, None, 1, "truncated")
 
 
-def test_a_field_that_an_early_access_layout_lacks_is_null() -> None:
-    value = b"\0\0" + (5).to_bytes(4) + b"\0"  # ShareGroupMetadataValue of 4.0: without metadataHash
-    (row,) = typed(GROUP_LOG, "ShareGroupMetadata", [(GROUP_LOG.topic, KEY_OF_TYPE[11], value)])
-    assert (row["value"], row["reason"]) == ({"epoch": 5, "metadataHash": None}, None)
-
-
-def test_both_types_of_offset_commits_have_one_name() -> None:
-    rows = typed(GROUP_LOG, "OffsetCommit", [(GROUP_LOG.topic, KEY_OF_TYPE[n], None) for n in (0, 1)])
-    assert [(row["record_type"], row["key"]["partition"]) for row in rows] == [(0, 3), (1, 3)]
-
-
 def test_in_spark_the_structs_take_the_place_of_the_bytes(spark, tmp_path) -> None:
     topic = "__transaction_state"
     folder = str(recorded_state_logs.write_logs("transactions-4.4", tmp_path, topic))

@@ -81,23 +81,6 @@ def test_a_broker_that_throttles_for_ever_is_given_up(fake_time: FakeTime) -> No
     assert 1060 <= fake_time.now < 1070
 
 
-def test_a_broker_with_a_throttle_time_of_zero_is_not_asked_in_a_busy_loop(fake_time: FakeTime) -> None:
-    cluster = FakeCluster(LOG, script=[FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")] * 1000)
-    with pytest.raises(LeaderLost, match="THROTTLING_QUOTA_EXCEEDED"):
-        read(open_log(cluster, 0, 15, timeout_ms=6000))
-    assert len(cluster.requests) < 100
-
-
-def test_another_partition_is_not_taken_for_the_one_asked_for(start: Start) -> None:
-    topic = FetchResponse.FetchableTopicResponse
-    other = topic.PartitionData(
-        partition_index=1, error_code=0, high_watermark=9, last_stable_offset=9, log_start_offset=0, records=b"x"
-    )
-    broker = start({"Fetch": lambda _: {**EMPTY, "responses": [topic(topic="t", topic_id=None, partitions=[other])]}})
-    with cluster_at(broker) as cluster:
-        assert cluster.fetch("t", 0, 20, max_bytes=99).error == "UNKNOWN_SERVER_ERROR"
-
-
 @pytest.mark.parametrize("records", [None, b""])
 def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records: bytes | None) -> None:
     topic = FetchResponse.FetchableTopicResponse

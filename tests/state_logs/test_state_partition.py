@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-import shutil
 from collections import Counter
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ import pytest
 
 from kgroups_spark.audit.state_log_plan import StatePlan
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.replay.state_logs import GONE, Settings, StateShardRead
+from kgroups_spark.replay.state_logs import Settings
 from tests.nights.nights_here import How, audit
 from tests.nights.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
@@ -78,14 +77,6 @@ def of_transactions(offset, *ids_and_values):
 
 
 ONGOING = transactions.value(1, [("orders", [0])])
-
-
-def test_one_key_that_is_gone_is_noted_as_one():
-    notes = StatePlan().notes([StateShardRead("t", gone=gone) for gone in (0, 1, 2)])
-    assert notes == [
-        "t: 1 key that is no longer in the log was removed from the tables",
-        "t: 2 keys that are no longer in the log were removed from the tables",
-    ]
 
 
 def test_entries_gone_when_a_partition_is_read_again_stay_gone_in_a_rebuild():
@@ -183,15 +174,6 @@ def test_a_share_log_that_begins_after_the_records_read_is_replayed_without_the_
     assert (nights.now(), nights.state) == (before, state)
 
 
-def test_a_share_log_that_brokers_shorten_between_any_two_audits_leaves_one_entry_an_audit():
-    nights = StateNights(SHARE)
-    for night in range(4):
-        snapshots = (shares.Record(0, *key, shares.snapshot(start=night)) for key in shares.KEYS)
-        nights.audit(of_shares(7 * night, *snapshots), starts_again=night > 0)
-    assert [row["start_offset"] for row in nights.tables["share_partitions"]] == [3, 3, 3]
-    assert len([row for row in nights.state if row.entry_type == GONE]) == 3
-
-
 def test_a_share_log_that_begins_after_the_records_read_and_has_none_yet_has_no_share_partitions():
     others, share = f"__consumer_offsets-0/{0:020d}.log", "__share_group_state-1"
     first = of_shares(0, shares.Record(0, *shares.KEYS[0], shares.snapshot(start=3)))
@@ -202,19 +184,6 @@ def test_a_share_log_that_begins_after_the_records_read_and_has_none_yet_has_no_
     assert audited.rows("share_partitions") == []
     assert [entry.end_offset for entry in audited.newest.state_partitions] == [7]
     assert audited.rebuilt().rows("share_partitions") == []
-
-
-def test_a_log_that_was_cut_back_is_left_and_may_be_left_out():
-    others, state = f"__consumer_offsets-0/{0:020d}.log", f"__transaction_state-1/{0:020d}.log"
-    given = {others: batch(0, [(b"k", b"v")])}
-    audited = audit(given | {state: of_transactions(0, ("a", ONGOING)) + of_transactions(1, ("b", ONGOING))})
-    night = audited.night(given | {state: of_transactions(0, ("a", ONGOING))}, How())
-    assert any(
-        note.startswith("__transaction_state: partition 1 is left to the next audit") for note in night.audit.notes
-    )
-    shutil.rmtree(audited.folder / "log" / "__transaction_state-1")
-    audited.night(given, How())
-    assert [row["transactional_id"] for row in audited.rows("transactional_ids")] == ["a", "b"]
 
 
 def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
@@ -237,26 +206,6 @@ def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
     assert {row["log"] for row in rows} == {TRANSACTION}
     assert [row["transactional_id"] for row in nights.tables["transactional_ids"]] == ["a", "d"]
     assert nights.reads[0].progress[0].quarantined.total() == 4
-
-
-def test_a_record_at_which_a_load_fails_is_in_history_and_named_in_quarantine():
-    log = of_transactions(0, ("a", ONGOING), ("a", transactions.value(9, [])))
-    nights = StateNights(TRANSACTION)
-    nights.audit(log)
-    assert [row["log_offset"] for row in nights.tables["transaction_state_records"]] == [0, 1]
-    (row,) = nights.tables["state_quarantine"]
-    assert (row["log_offset"], row["reason"], row["record_count"]) == (1, "load_would_fail", 0)
-    assert row["detail"] == "Unknown transaction state id 9"
-    assert [row["log_offset"] for row in nights.tables["transactional_ids"]] == [0]
-
-
-def test_another_releases_rules_make_other_tables_of_the_same_history():
-    record = shares.Record(0, *shares.KEYS[0], shares.snapshot(start=3, complete=2))
-    nights = StateNights(SHARE)
-    nights.audit(of_shares(0, record))
-    assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [2]
-    nights.rebuild("4.1")
-    assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [None]
 
 
 LIMITS = [

@@ -192,11 +192,6 @@ def test_a_file_without_a_token_is_refused(tmp_path, content):
         endpoint(f"file:{tmp_path}/token")
 
 
-def test_a_missing_token_file_is_named():
-    with pytest.raises(UsageError, match=r"/no/token cannot be read: No such file"):
-        endpoint("file:/no/token")
-
-
 @pytest.mark.parametrize(
     ("properties", "options", "problem"),
     [
@@ -244,19 +239,6 @@ def test_invalid_token_properties_are_refused(properties, options, problem):
 def test_extensions_that_would_break_the_message_are_refused(options):
     with pytest.raises(BadClientProperty, match="extensions have names of letters"):
         extensions(options)
-
-
-def test_a_secret_sent_in_the_clear_is_noted():
-    notes = []
-    token_source({URL: "http://idp/token"}, OPTIONS, notes)
-    assert notes == ["sasl.oauthbearer.token.endpoint.url is http: the client's secret is sent in clear text"]
-
-
-def test_kafka_python_takes_the_tokens():
-    with token_server({"access_token": "t"}) as server:
-        provider = BearerTokens(endpoint(server.url), {"a": "b"})
-        assert provider.token() == "t"
-    assert provider.extensions() == {"a": "b"}
 
 
 def test_no_secret_is_printed_or_logged(caplog):

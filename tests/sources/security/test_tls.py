@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_an
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.connection import untrusted
 from kgroups_spark.cluster.security import BadClientProperty, tls
-from kgroups_spark.errors import UsageError
 from tests.sources.security.handshakes import chain, file_with, private_key, shake_hands
 
 STORES = Path(__file__).parents[2] / "data" / "stores"
@@ -57,11 +56,6 @@ def test_authorities_outside_the_truststore_are_not_trusted():
     for properties in (other, {}):
         with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer certificate"):
             shake_hands(context(properties), SERVER)
-
-
-def test_all_certificates_of_a_truststore_are_trusted():
-    both = {**TRUST, "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode() + TRUSTED}
-    assert shake_hands(context(both), SERVER)
 
 
 def test_as_in_java_an_intermediate_or_a_brokers_own_certificate_can_be_trusted():
@@ -129,24 +123,6 @@ def test_a_keystore_is_a_file_of_certificates_and_key(tmp_path, password, form):
         assert shake_hands(context(properties), SERVER, clients=AUTHORITY).client == "auditor@example.org"
 
 
-def test_a_keystore_is_two_texts(tmp_path):
-    between = AUTHORITY.create_child_ca()
-    client = between.issue_cert("auditor@example.org")
-    properties = {
-        **TRUST,
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": on_one_line(private_key(client, "hush")),
-        "ssl.keystore.certificate.chain": on_one_line(chain(client)),
-        "ssl.key.password": "hush",
-    }
-    assert shake_hands(context(properties), SERVER, clients=AUTHORITY).client == "auditor@example.org"
-
-
-def test_a_server_that_requires_client_certificates_refuses_without_a_keystore():
-    with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
-        shake_hands(context(TRUST), SERVER, clients=AUTHORITY)
-
-
 def test_the_key_is_briefly_in_a_file_that_only_we_can_open(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
@@ -179,11 +155,6 @@ def test_versions_are_those_of_the_properties(properties, version):
     notes = []
     shaken = tls({**TRUST, **properties}, notes).context()
     assert (shake_hands(shaken, SERVER).version, notes) == (version, [])
-
-
-def test_a_tls_version_that_is_not_enabled_is_not_used():
-    wanted = tls({**TRUST, "ssl.enabled.protocols": "TLSv1.3"}, []).context()
-    assert (wanted.minimum_version, wanted.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
 
 
 @pytest.mark.parametrize(
@@ -299,32 +270,6 @@ def test_pkcs12_stores_of_keytool_are_read():
     assert wanted.own is not None
     assert wanted.own.startswith(wanted.trusted)
     assert wanted.own.count("PRIVATE KEY-----") == 2
-
-
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"ssl.truststore.password": "hush"}, r"trust\.p12 cannot be read: ssl\.truststore\.password is wrong"),
-        ({"ssl.truststore.password": ""}, r"trust\.p12 cannot be read: ssl\.truststore\.password is not given"),
-        ({"ssl.keystore.location": str(STORES / "trust.p12")}, r"trust\.p12 has no private key: one is needed"),
-    ],
-)
-def test_pkcs12_stores_that_cannot_be_used_are_refused(changed, problem):
-    properties = {
-        "ssl.truststore.location": str(STORES / "trust.p12"),
-        "ssl.truststore.password": "changeit",
-        "ssl.keystore.location": str(STORES / "key.p12"),
-        "ssl.keystore.password": "changeit",
-    }
-    given = {name: value for name, value in (properties | changed).items() if value}
-    with pytest.raises(BadClientProperty, match=problem) as caught:
-        tls(given, [])
-    assert "hush" not in str(caught.value)
-
-
-def test_a_missing_store_is_named():
-    with pytest.raises(UsageError, match=r"^ssl\.truststore\.location /no/such\.pem cannot be read: No such file"):
-        tls({"ssl.truststore.type": "PEM", "ssl.truststore.location": "/no/such.pem"}, [])
 
 
 def test_the_repr_shows_no_key(tmp_path):
