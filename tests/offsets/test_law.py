@@ -19,7 +19,7 @@ from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, other_recor
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
 from tests.chosen import Chosen, some_of
-from tests.coordinator.records import Log
+from tests.coordinator.records import Log, X, Y
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of, table
 from tests.offsets.random_logs import BORDERS, random_log
@@ -145,6 +145,12 @@ def dictionaries(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, name, rows.column(name).dictionary_encode())
     return rows
+
+
+def test_a_topic_that_comes_again_under_another_id():
+    log = Log().commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
+    log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
+    assert_as_objects(log.rows, "4.4")
 
 
 def test_an_empty_log():
