@@ -359,7 +359,3 @@ def test_a_strict_audit_that_lacks_records_raises_its_summary(audited: list[Audi
     with pytest.raises(KgroupsError, match=r"the audit counts, but.*\n.*\n  quarantine: 1 corrupt_batch"):
         kgroups_spark.run_audit("./new", segments="s", strict=True)
     kgroups_spark.run_audit("./new", segments="s")
-
-
-def test_the_page_is_linked() -> None:
-    assert "(docs/python.md)" in (ROOT / "README.md").read_text()

@@ -175,16 +175,6 @@ def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> No
     assert licences <= set(zipfile.ZipFile(wheel).namelist())
 
 
-@pytest.mark.processes
-def test_a_lake_is_read_from_the_wheel_without_java(wheel: Path, lake: Path, tmp_path: Path) -> None:
-    """This environment has the packages that the wheel needs."""
-    installed = tmp_path / "installed"
-    run(tmp_path, *PIP_INSTALL, "--no-deps", "--no-index", "--no-compile", "--target", installed, wheel)
-    where = f"sys.path.insert(0, {str(installed)!r}); import kgroups_spark; print(kgroups_spark.__file__)"
-    said = run(tmp_path, sys.executable, "-c", f"import sys; {where}; {COUNT_GROUPS}", lake)
-    assert said.splitlines() == [str(installed / "kgroups_spark" / "__init__.py"), "3"]
-
-
 @pytest.mark.soak
 def test_a_lake_is_read_from_an_empty_environment_without_java(wheel: Path, lake: Path, tmp_path: Path) -> None:
     """Downloads what `kgroups-spark[read]` needs, by the command that the message gives."""
@@ -242,11 +232,3 @@ def test_a_command_says_which_extra_it_needs(
     command = [sys.executable, "-c", code, *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and f"kgroups-spark[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
-
-
-def test_the_public_names_are_there_without_the_extras(lake: Path, tmp_path: Path) -> None:
-    """`[read]` alone reads a lake by the Python API."""
-    hidden = ("kafka", "prometheus_client", "jinja2", "vl_convert", "altair", "pyspark")
-    code = f"import sys; sys.modules.update(dict.fromkeys({hidden!r})); {COUNT_GROUPS}"
-    done = subprocess.run([sys.executable, "-c", code, lake], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.words import by_weight, named_partitions, number_ranges, pattern, throwaway_groups
+from tests.chosen import examples
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,7 @@ def test_there_are_at_most_as_many_tasks_as_items_and_at_least_one():
     assert of_tasks({}, 4) == [[]]
 
 
+@examples(100)
 @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 10))
 def test_no_task_is_empty_or_a_third_heavier_than_the_average_plus_one_item(weights, tasks):
     found = by_weight(range(len(weights)), weights.__getitem__, tasks)

@@ -111,15 +111,6 @@ def test_a_session_of_another_release_is_refused():
     session.require_jvm(SimpleNamespace(version="4.2.1-amzn-0"))
 
 
-def test_a_start_is_reported_once_java_is_there(monkeypatch):
-    said = []
-    monkeypatch.setattr(session, "require_java", lambda: said.append("java"))
-    monkeypatch.setattr(session, "_started", lambda builder: said.append("started"))
-    monkeypatch.setattr(session, "_remember_jars", lambda spark: None)
-    session._local_session("tests", {}, progress=said.append)
-    assert said == ["java", "starting Spark ...", "started"]
-
-
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
 def test_spark_connect_is_refused(monkeypatch, variable):
     monkeypatch.setenv(variable, "sc://localhost")
@@ -198,14 +189,6 @@ def test_a_cache_that_cannot_be_made_is_named_with_the_variable_that_moves_it(mo
         session._one_download_at_a_time(session.DELTA_JAR),
     ):
         pass
-
-
-def test_jars_for_s3_are_a_separate_list_without_the_bundled_sdk(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    settings = session._jars(s3=True)
-    assert settings["spark.jars.packages"] == ",".join([session.DELTA_JAR, *session.S3_JARS])
-    assert "software.amazon.awssdk:bundle" in settings["spark.jars.excludes"].split(",")
-    assert session._jar_list(settings["spark.jars.packages"]) != session._jar_list(session.DELTA_JAR)
 
 
 @pytest.mark.parametrize("name", ["spark-laptop", "spark-cluster", "spark-standalone", "s3"])

@@ -22,7 +22,7 @@ from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from tests.chosen import one_of
 from tests.coordinator.generated_logs import answers, logs
 from tests.coordinator.loaded_shards import as_loaded, loaded, loaded_shard, place
-from tests.coordinator.oracle_differences import expected, fails
+from tests.coordinator.oracle_differences import expected
 from tests.coordinator.records import Log, classic, classic_member, consumer_member, epoch
 
 PAIRS = [
@@ -87,20 +87,6 @@ def test_releases_with_the_same_rules_have_no_differences(pair):
             assert list(differences(one, other)) == []
 
 
-def test_a_partition_that_one_release_cannot_load_differs_only_in_its_load_and_groups():
-    found = 0
-    for log, answer in answers("4.0.0"):
-        if fails(answer) and not (newest := loaded(log, answer["partition"], "4.3.1")).fails:
-            found += 1
-            four = loaded(log, answer["partition"], "4.0.0")
-            first, *groups = differences(newest, four)
-            assert (first.difference, first.value_a) == ("load", "loads")
-            assert first.value_b.startswith(f"fails at log offset {four.failures.first.log_offset}: fails")
-            assert [each.group_id for each in groups] == sorted(newest.groups)
-            assert {each.value_b for each in groups} <= {"unavailable: NOT_COORDINATOR"}
-    assert found > 5
-
-
 def both(log_a: Log, log_b: Log) -> list[Difference]:
     return list(differences(*(as_loaded(log.shard, LoadFailures()) for log in (log_a, log_b))))
 
@@ -117,17 +103,6 @@ def test_a_consumer_group_is_a_simple_one_to_a_release_that_does_not_know_such_g
         "3.9 does not know the records of consumer groups and skips them (KIP-915)"
     )
     assert reason(found, release("4.3"), release("4.0")) is None
-
-
-def test_a_marker_after_a_tombstone_brings_back_the_offset_only_in_scala():
-    """T21."""
-    of_a, of_b = (
-        Log(v).commit(30, producer=1, is_transactional=True).tombstone().end(1, "committed") for v in ("4.3", "3.9")
-    )
-    found = both(of_a, of_b)
-    assert [(e.difference, e.what, e.topic, e.partition, e.value_a, e.value_b) for e in found] == [
-        ("committed_offset", "committed_offset", "t", 0, None, "30")
-    ]
 
 
 def test_members_are_compared_one_by_one():

@@ -1,4 +1,4 @@
-"""What ranges count: commits by group and hour of log time, names of topic ids, partitions that fit."""
+"""Counts of ranges: commits by group and hour of log time, names of topic ids, partitions that fit."""
 
 from __future__ import annotations
 

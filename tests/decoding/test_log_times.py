@@ -220,15 +220,3 @@ def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on() -> None:
     assert (as_of_ms(audited), audited.newest.notes) == (OLD + HOUR, ())
     assert audited.newest.partitions is not None
     assert audited.newest.partitions[0].newest_log_timestamp == datetime.fromtimestamp((OLD + HOUR) / 1000, UTC)
-
-
-def test_a_night_under_a_clock_that_is_far_behind_says_so_and_the_next_one_is_right() -> None:
-    log = Log(now=OLD).commit("g").later(HOUR).commit("h")
-    places = borders(log.files, 0)
-    first, second = files_of_nights(log.files, {0: [[places[1]], [places[-1]]]})
-    slow = 1_262_304_000_000
-    audited = audit(first, replace(AT_NOW, clock_ms=slow))
-    assert (as_of_ms(audited), audited.newest.newest_log_timestamp) == (slow, None)
-    assert [note for note in audited.newest.notes or () if "set the clock, or give --as-of" in note]
-    audited.night(second, AT_NOW)
-    assert (as_of_ms(audited), audited.newest.notes) == (OLD + HOUR, ())

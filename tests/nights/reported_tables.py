@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from kgroups_spark.replay.counts import TopicNames, sightings
+from kgroups_spark.replay.state import ENTRIES
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from tests.replay.state_entries import entries
 
 Row = dict[str, Any]
 
@@ -57,15 +55,11 @@ class Reported:
         """The counts of `traffic_of`."""
         return traffic_of(self.rows("group_traffic"))
 
-    def state(self) -> dict[tuple[Any, ...], Any]:
+    def state(self) -> list[str]:
         """The saved state, with everything unordered sorted."""
-        by_partition = itertools.groupby(self.rows(NIGHT), itemgetter("offsets_partition"))
-        return {
-            (partition, entry.entry_type, entry.group_id or reported.get("producer_id")): unordered(reported)
-            for partition, rows in by_partition
-            for entry in entries(rows)
-            for reported in [json.loads(entry.payload)]
-        }
+        entries = [{name: row[name] for name in ENTRIES.names} for row in self.rows(NIGHT)]
+        payloads = (entry["payload"] and unordered(json.loads(entry["payload"])) for entry in entries)
+        return sorted(str({**entry, "payload": of}) for entry, of in zip(entries, payloads, strict=True))
 
     def topic_names(self) -> TopicNames:
         """The names of topic ids."""

@@ -18,15 +18,15 @@ from kgroups_spark.offsets.columns import Border, SlotRange, ranges_between
 from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, other_records, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
-from tests.chosen import Chosen
-from tests.coordinator.records import Log
+from tests.chosen import Chosen, some_of
+from tests.coordinator.records import Log, X, Y
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of, table
 from tests.offsets.random_logs import BORDERS, random_log
 from tests.offsets.replayed_offsets import Row, replayed, state_rows, state_tables, without_slots
 from tests.replay.replayed_shards import assert_as_objects
 
-# One release of each set of rules that concern offsets, then the others.
+# One release of each set of rules that concern offsets.
 DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0", "2.0", "0.11", "0.8")
 
 
@@ -64,53 +64,47 @@ def _read(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-class Logs(Chosen):
-    """The choices of one test; in a soak all logs of one release, because those of all take longer than a test may."""
-
-    def __init__(self, test: str, version: str | None) -> None:
-        super().__init__(test, version is not None)
-        self.version = version
-
-    def versions(self, count: int) -> Sequence[str]:
-        return self.some(DIFFERENT, count) if self.version is None else [self.version]
+def check_logs(chosen: Chosen, version: str, logs: int, every: int, check: Callable[..., None]) -> None:
+    """Checks so many random logs; in a soak `every` log."""
+    for seed in range(every) if chosen.every else [chosen.random.randrange(1 << 32) for _ in range(logs)]:
+        try:
+            check(random_log(seed), version)
+        except AssertionError as error:
+            raise AssertionError(f"release {version}, seed {seed}") from error
 
 
-@pytest.fixture(
-    params=[pytest.param(None, id="some"), *(pytest.param(each, marks=pytest.mark.soak) for each in RELEASES)]
-)
-def chosen(request: pytest.FixtureRequest) -> Logs:
-    return Logs(request.node.nodeid, request.param)
+def releases(count: int) -> pytest.MarkDecorator:
+    """So many of DIFFERENT; in a soak all releases."""
+    others = [pytest.param(each, marks=pytest.mark.soak) for each in RELEASES if each not in DIFFERENT]
+    return pytest.mark.parametrize("version", [*some_of(count, *DIFFERENT), *others])
 
 
-def check_logs(chosen: Logs, releases: int, logs: int, every: int, check: Callable[..., None]) -> None:
-    """Checks so many random logs of each of so many releases; in a soak `every` log of each release."""
-    for version in chosen.versions(releases):
-        for seed in range(every) if chosen.every else [chosen.random.randrange(1 << 32) for _ in range(logs)]:
-            try:
-                check(random_log(seed), version)
-            except AssertionError as error:
-                raise AssertionError(f"release {version}, seed {seed}") from error
+@releases(5)
+def test_columns_equal_objects(version, chosen):
+    check_logs(chosen, version, 4, 150, assert_as_objects)
 
 
-def test_columns_equal_objects(chosen):
-    check_logs(chosen, 4, 5, 150, assert_as_objects)
+@releases(2)
+def test_a_log_may_be_cut_anywhere(version, chosen):
+    def check(log: list[ReplayRow], version: str) -> None:
+        assert_cut_anywhere(chosen, log[:25], release(version))
+
+    check_logs(chosen, version, 1, 20, check)
 
 
-def test_a_log_may_be_cut_anywhere(chosen):
-    check_logs(chosen, 2, 1, 20, lambda log, version: assert_cut_anywhere(chosen, log[:25], release(version)))
-
-
-def test_ranges_of_slots_equal_all_slots_at_once(chosen):
+@releases(2)
+def test_ranges_of_slots_equal_all_slots_at_once(version, chosen):
     def check(log: list[ReplayRow], version: str) -> None:
         ranges = ranges_between(chosen.one(BORDERS))
         assert_as_objects(log, version, ranges)
         if chosen.takes(0.1):
             assert_cut_anywhere(chosen, log[:20], release(version), ranges)
 
-    check_logs(chosen, 2, 1, 20, check)
+    check_logs(chosen, version, 1, 20, check)
 
 
-def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
+@releases(2)
+def test_the_oldest_removals_are_forgotten_first(version, chosen, monkeypatch):
     monkeypatch.setattr(removals, "REMEMBERED", 2)
     monkeypatch.setattr(events, "REMEMBERED", 2)
 
@@ -120,13 +114,14 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
             assert_as_objects(log, version, ranges_between([Border("g"), Border("g", "t", 1), Border("h")]))
             assert_cut_anywhere(chosen, log[:20], release(version))
 
-    check_logs(chosen, 2, 1, 20, check)
+    check_logs(chosen, version, 1, 20, check)
 
 
-def test_log_offsets_of_any_size_make_keys(chosen, monkeypatch):
+@releases(3)
+def test_log_offsets_of_any_size_make_keys(version, chosen, monkeypatch):
     """Where very many slots over a very long log would make keys too large, the log offsets are numbered first."""
     monkeypatch.setattr(columns, "LARGEST_KEY", 1)
-    check_logs(chosen, 3, 1, 20, assert_as_objects)
+    check_logs(chosen, version, 1, 20, assert_as_objects)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -150,6 +145,12 @@ def dictionaries(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, name, rows.column(name).dictionary_encode())
     return rows
+
+
+def test_a_topic_that_comes_again_under_another_id():
+    log = Log().commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
+    log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
+    assert_as_objects(log.rows, "4.4")
 
 
 def test_an_empty_log():

@@ -96,7 +96,7 @@ def decided(found: dict[str, list[Row]], held: set[str], version: str) -> dict[s
     return {name: table.to_pylist() for name, table in CleanUp(AS_OF, 1000, version, 1).decided(tables)}
 
 
-# Of these tables only some columns are compared: the key, and what the replay says.
+# Only these columns of some tables are compared: the key, and those that the replay knows.
 COMPARED = {
     "quarantine": ("log_offset", "detail"),
     "transaction_markers": ("log_offset", "transaction_start_offset", "offset_count", "group_ids"),

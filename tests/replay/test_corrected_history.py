@@ -17,7 +17,6 @@ from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
 from tests.messages.group_record_bytes import KEY, members
 from tests.offsets.log_tables import shard_history
-from tests.replay.state_entries import entries
 
 NIGHT = Night(1, "4.3", 50, Topics())
 REMOVED = Correction("group", "grp", None)
@@ -45,8 +44,8 @@ def versions(history: ShardHistory, correction: Correction, log_offset: int) -> 
 
 def saved_group(history: ShardHistory) -> str:
     """The group as the state has it after the history."""
-    (row,) = (row for row in entries(saved(replay_of(history)[0].state).to_pylist()) if row.entry_type == "group")
-    return row.payload
+    (row,) = (row for row in saved(replay_of(history)[0].state).to_pylist() if row["entry_type"] == "group")
+    return str(row["payload"])
 
 
 @pytest.mark.parametrize("block_at_bytes", [1, 1 << 20], ids=["members on demand", "members in the record"])
