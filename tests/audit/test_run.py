@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.result import LakeTables
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.findings.finding import Condition
@@ -19,7 +18,6 @@ from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, colum
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.nights.lakes import (
-    assert_every_record_is_in_one_table,
     contents,
     versions,
 )
@@ -50,10 +48,6 @@ def whole(local, log, tmp_path_factory):
     lake = tmp_path_factory.mktemp("whole") / "lake"
     audit(local, lake, log)
     return lake
-
-
-def test_every_record_read_is_in_exactly_one_history_table(whole):
-    assert_every_record_is_in_one_table(whole)
 
 
 def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(spark, whole):
@@ -119,10 +113,3 @@ def test_partitions_that_are_not_given_keep_their_state(session, log, whole, tmp
     assert "3 of 4 offsets partitions were not given: 0, 2-3; rows stay as they were last read" in summary.audit.notes
     assert {p.offsets_partition for p in summary.audit.partitions} == {0, 1, 2, 3}
     assert contents(tmp_path / "lake") == before
-
-
-def test_another_log_is_refused_before_anything_is_written(session, corpora, whole):
-    before = versions(whole)
-    with pytest.raises(AnotherLog, match=r"^this is another log.*; if the log has changed, --accept-log-change"):
-        audit(session, whole, corpora / "classic-4.3")
-    assert versions(whole) == before

@@ -136,24 +136,6 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake):
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
 
 
-@pytest.mark.spark
-def test_compacting_the_ledger_during_an_optimize_neither_loses_nor_doubles_a_row(spark, lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 2)
-    ledger, rows = Ledger(lake), Lake.rows
-    for audit_id in (1, 2):
-        ledger.append(fake_row(audit_id, "running"))
-
-    def slow(self, name, *arguments, **choice):
-        read = rows(self, name, *arguments, **choice)
-        monkeypatch.setattr(Lake, "rows", rows)
-        spark.sql(f"OPTIMIZE {lake.identifier('audits')}")
-        return read
-
-    monkeypatch.setattr(Lake, "rows", slow)
-    ledger.append(fake_row(3, "running"))
-    assert [row.audit_id for row in ledger.rows()] == [1, 2, 3]
-
-
 def test_full_files_of_the_ledger_are_not_rewritten(lake, monkeypatch):
     monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 3)
     monkeypatch.setattr("kgroups_spark.lake.ledger.FULL_FILE_ROWS", 4)

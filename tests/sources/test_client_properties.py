@@ -13,7 +13,6 @@ import trustme
 from kgroups_spark.cluster.client_properties import (
     BadClientProperty,
     client_properties,
-    read_properties_file,
 )
 from kgroups_spark.errors import UsageError
 from tests.sources.security.handshakes import chain, private_key
@@ -59,40 +58,6 @@ def test_the_timeout_is_default_api_timeout_ms():
         BadClientProperty, match=r"default\.api\.timeout\.ms must be a whole number, 0 or more, not 'soon'"
     ):
         client_properties("kafka:9092", {"default.api.timeout.ms": "soon"})
-
-
-def test_a_properties_file_of_confluent_cloud_is_understood(tmp_path):
-    file = tmp_path / "client.properties"
-    file.write_text(
-        """# Required connection configs for Kafka producer, consumer, and admin
-bootstrap.servers=pkc-1.example.com:9092
-security.protocol=SASL_SSL
-sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
-    username='alice' \\
-    password='hu%sh';
-sasl.mechanism=PLAIN
-client.dns.lookup=use_all_dns_ips
-session.timeout.ms=45000
-acks=all
-schema.registry.url=https://registry.example.com
-basic.auth.credentials.source=USER_INFO
-basic.auth.user.info=key:s3cret
-"""
-    )
-    client = client_properties("kafka:9092", read_properties_file(str(file)))
-    found = client.settings()
-    assert isinstance(found.pop("ssl_context"), ssl.SSLContext)
-    assert found == {
-        "bootstrap_servers": "kafka:9092",
-        "client_id": "kgroups-spark",
-        "request_timeout_ms": 30_000,
-        "security_protocol": "SASL_SSL",
-        **SASL_SETTINGS,
-    }
-    assert client.notes == (
-        "ignored, as not used here: acks, basic.auth.credentials.source, basic.auth.user.info, bootstrap.servers, "
-        "client.dns.lookup, schema.registry.url, session.timeout.ms",
-    )
 
 
 @pytest.mark.parametrize(
