@@ -1,5 +1,4 @@
-"""Whole audits with Spark and Delta: night after night, killed in between, logs that are not the
-lake's."""
+"""Whole audits: again, in full, of some partitions."""
 
 from __future__ import annotations
 
@@ -50,8 +49,8 @@ def whole(local, log, tmp_path_factory):
     return lake
 
 
-def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(spark, whole):
-    lake = Lake.open(spark, str(whole))
+def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(local, whole):
+    lake = Lake.open(local, str(whole))
     ledger = Ledger(lake).last_finished()
     clean_up = CleanUp(to_epoch_ms(ledger.as_of), ledger.retention_ms, ledger.release_version, 1)
     tables = {name: lake.rows(name) for name in DECIDED_BY if name != HELD_GROUPS}

@@ -1,5 +1,4 @@
-"""What Kafka's own tools make of what `kgroups` writes for them: offsets that were exported are imported, an open
-transaction is ended."""
+"""Kafka's own tools and what `kgroups` writes for them: they import offsets, and end a transaction."""
 
 from __future__ import annotations
 
