@@ -10,6 +10,7 @@ import traceback
 import pytest
 import trustme
 
+from kgroups_spark.cluster import sasl as oauth
 from kgroups_spark.cluster.client_properties import (
     BadClientProperty,
     client_properties,
@@ -177,6 +178,18 @@ def test_secrets_are_removed_from_texts():
     )
     hidden = client.without_secrets(f"alice hu%sh {PLAIN} hu%25sh k3y-pass {key}")
     assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
+
+
+def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch, tmp_path):
+    client = client_properties("kafka:9092", SASL)
+    monkeypatch.setattr(oauth, "_issued", {})
+    (tmp_path / "token").write_text("t0ken-of-a-file")
+    bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": bearer}
+    properties["sasl.oauthbearer.token.endpoint.url"] = f"file:{tmp_path}/token"
+    client = client_properties("kafka:9092", {**SASL, **properties})
+    token = client.settings()["sasl_oauth_token_provider"].token()
+    assert client.without_secrets(f"Bearer {token}") == "Bearer [hidden]"
 
 
 WRONG = [

@@ -280,6 +280,14 @@ class TestFetch:
 
 
 class TestConnections:
+    def test_they_are_closed(self, start: Start) -> None:
+        broker = start()
+        with cluster_at(broker) as cluster:
+            cluster.brokers()
+            held = list(cluster._connections.values())  # or else the garbage collector closes them
+        assert broker.are_all_closed()
+        assert len(held) == 1
+
     def test_a_broken_one_is_opened_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         broker.answers["Metadata"] = in_turn(metadata, CLOSE, CLOSE, metadata)
@@ -371,6 +379,16 @@ class TestConnections:
             with pytest.raises(ClusterUnreachable, match="broker 7 has not been in the cluster for 0 s"):
                 cluster.api_versions(7)
 
+    def test_a_broker_at_a_new_address(self, start: Start, metadata: Metadata) -> None:
+        first, old = start(), start()
+        with cluster_at(first) as cluster:
+            cluster.brokers()
+            old.__exit__()
+            new = start()
+            metadata.brokers = {1: first, 2: new}
+            assert cluster.api_versions(2).error_code == 0
+        assert new.connections == 1
+
     def test_a_connection_with_a_half_read_answer_is_not_used_again(
         self, start: Start, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -448,6 +466,23 @@ class TestProtocol:
         with (
             pytest.raises(error, match=said.format(broker.address)),
             cluster_at(broker, timeout_ms=1_000, security_protocol=security) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_port_with_sasl(self, start: Start) -> None:
+        broker = start(
+            {
+                "Metadata": lambda _: CLOSE,
+                "SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]},
+            }
+        )
+        with (
+            pytest.raises(
+                WrongProtocol,
+                match=r"requires SASL on this port: set security.protocol to SASL_PLAINTEXT and sasl.mechanism to "
+                "one of PLAIN, SCRAM-SHA-256",
+            ),
+            cluster_at(broker) as cluster,
         ):
             cluster.brokers()
 

@@ -197,6 +197,17 @@ LIMITS = [
 ]
 
 
+def test_a_record_at_which_a_load_fails_is_in_history_and_named_in_quarantine():
+    log = of_transactions(0, ("a", ONGOING), ("a", transactions.value(9, [])))
+    nights = StateNights(TRANSACTION)
+    nights.audit(log)
+    assert [row["log_offset"] for row in nights.tables["transaction_state_records"]] == [0, 1]
+    (row,) = nights.tables["state_quarantine"]
+    assert (row["log_offset"], row["reason"], row["record_count"]) == (1, "load_would_fail", 0)
+    assert row["detail"] == "Unknown transaction state id 9"
+    assert [row["log_offset"] for row in nights.tables["transactional_ids"]] == [0]
+
+
 def test_a_groups_own_delivery_limit_counts_before_the_clusters_and_an_unknown_one_is_null():
     batches = [shares.batch(0, 3, 0, 5), shares.batch(4, 5, 3, 5), shares.batch(6, 6, 4, 5)]
     records = [shares.Record(0, *key, shares.snapshot(batches)) for key in shares.KEYS[1:]]
