@@ -3,17 +3,16 @@
 # make test-fast  what needs neither Spark nor brokers, nor another process that takes long to start
 # make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), laws by
 #             hypothesis with 20 times the examples (those marked `law`), then runs that are disturbed in one process
-#             (--disturbances 1000: kills, stalls with a take-over, segments that the cleaner replaces; without a JVM), the
+#             (--disturbances 1000: kills, and stalls with a take-over; without a JVM), the
 #             same by Spark and Delta (--beside-spark 100).
 #             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5" shorten it; --seed N
 #             repeats what a run printed.
 #             Only here: all releases, logs, recordings, seeds and cuts of the laws over logs, of which each run of
 #             `make test` takes others; each command in each form over large, long and hostile lakes;
 #             clearing up, the next night and upkeep after a kill at every commit point; ten nights in one lake; a rebuild
-#             killed before every table; every size of a full disk; two audits as processes at once; a lake in a Hive
-#             metastore; upkeep by Spark, but for two tables; Spark's nights after a log was cut back; audits by Spark's
-#             tasks of brokers that restart, lose leaders or change their logs, and of all nights of both coordinators;
-#             nights of each of two releases, and those around the expiry (`make test` has each of the two once); state
+#             killed before every table; every size of a full disk; a lake in a Hive metastore; upkeep by Spark, but for
+#             two tables; Spark's nights after a log was cut back; audits by Spark's tasks of all nights of both
+#             coordinators; nights of each of two releases, and those around the expiry (`make test` has each once); state
 #             logs of all releases; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,
 #             function and question by Spark over each lake, and all of them as `SHOW TABLES` makes them; whole rebuilds
 #             and upkeep that stall; a lake that S3 makes whole; upkeep of all tables there and beside readers; the

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LONG_FILES = (
     "platforms/test_standalone.py",
     "broker/test_coordinators.py",
-    "audit/test_run.py",
+    "audit/test_both_engines.py",
     "audit/test_rebuild.py",
     "crash/test_kills.py",
     "crash/test_commit_points.py",

@@ -24,9 +24,7 @@ from tests.nights.forgetful_nights import (
     assert_versions_say_what_is,
     correction_of,
     corrections,
-    log_as_it_is,
     members_now,
-    now,
 )
 from tests.nights.nights_here import how_of
 from tests.records.build import KeyValue, batch
@@ -76,21 +74,6 @@ def test_a_lake_equals_its_log_whichever_night_reads_it_again(
                 assert_as_the_log_is(nights, log.files)
             assert_versions_say_what_is(nights.audited)
         assert_rebuild_says_the_same(nights.audited, nights.how)
-
-
-def test_an_audit_reads_a_partition_again_if_its_last_read_is_too_old_and_offsets_are_missing() -> None:
-    log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
-    for left in range(5, 1, -1):
-        forgetful_night(log, left)
-        nights.audit(log.files)
-    assert corrections(nights.audited) == []
-    assert now(nights.audited) != now(log_as_it_is(log.files, nights))
-    forgetful_night(log, 1)
-    row = nights.audit(log.files, delete_retention_ms=1)
-    assert [each.offsets_partition for each in row.partitions or () if each.records_reread] == [0]
-    assert any("partition 0 was read again from its start" in note for note in row.notes or ())
-    assert corrections(nights.audited) != []
-    assert_as_the_log_is(nights, log.files)
 
 
 def log_of(batches: list[list[KeyValue]]) -> Files:

@@ -13,8 +13,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
@@ -23,11 +21,8 @@ from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import REBUILD_APP_ID
-from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.messages import offset_commits
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
-from kgroups_spark.replay.shard_states import keep_states
 from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
@@ -164,29 +159,6 @@ def test_an_audit_by_another_release_rebuilds_the_versions_too(session, logs, fi
     assert reported(lake) == reported(scala)
     rebuild(session, lake, release_version="4.3")
     assert reported(lake) == reported(java)
-
-
-def test_a_rebuild_starts_from_kept_states_without_the_history_below_them(session, java, tmp_path):
-    """The first night's history is deleted; its state and the rows that were made of its records are left."""
-    place = shutil.copytree(java, tmp_path / "lake")
-    expected = reported(place)
-    lake = Lake.open(session, str(place))
-    first = next(row for row in rows(place, "audits") if (row["audit_id"], row["status"]) == (1, "finished"))
-    ends = {entry["offsets_partition"]: entry["end_offset"] for entry in first["partitions"]}
-    writer = LakeWriter(lake, 2, lambda: None, REBUILD_APP_ID)
-    keep_states(writer, ends, "4.3")
-    for name in ("offset_commits", "group_records", "transaction_markers"):
-        found = lake.rows(name)
-        below = pa.array([at < ends[number] for number, at in zip(*places(found), strict=True)])
-        assert any(below.to_pylist()) or name == "transaction_markers"
-        part = writer.lake.write(name, [found.filter(pc.invert(below))], writer.audit_id)
-        writer.replace_parts(name, [part] if part else [])
-    rebuild(session, place)
-    assert reported(place) == expected
-
-
-def places(table):
-    return [table[name].to_pylist() for name in ("offsets_partition", "log_offset")]
 
 
 @dataclass(frozen=True)

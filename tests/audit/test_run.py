@@ -1,5 +1,4 @@
-"""Whole audits with Spark and Delta: night after night, killed in between, logs that are not the
-lake's."""
+"""Whole audits: again, in full, of some partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.result import LakeTables
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.findings.finding import Condition
@@ -19,7 +17,6 @@ from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, colum
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.nights.lakes import (
-    assert_every_record_is_in_one_table,
     contents,
     versions,
 )
@@ -52,12 +49,8 @@ def whole(local, log, tmp_path_factory):
     return lake
 
 
-def test_every_record_read_is_in_exactly_one_history_table(whole):
-    assert_every_record_is_in_one_table(whole)
-
-
-def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(spark, whole):
-    lake = Lake.open(spark, str(whole))
+def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(local, whole):
+    lake = Lake.open(local, str(whole))
     ledger = Ledger(lake).last_finished()
     clean_up = CleanUp(to_epoch_ms(ledger.as_of), ledger.retention_ms, ledger.release_version, 1)
     tables = {name: lake.rows(name) for name in DECIDED_BY if name != HELD_GROUPS}
@@ -119,10 +112,3 @@ def test_partitions_that_are_not_given_keep_their_state(session, log, whole, tmp
     assert "3 of 4 offsets partitions were not given: 0, 2-3; rows stay as they were last read" in summary.audit.notes
     assert {p.offsets_partition for p in summary.audit.partitions} == {0, 1, 2, 3}
     assert contents(tmp_path / "lake") == before
-
-
-def test_another_log_is_refused_before_anything_is_written(session, corpora, whole):
-    before = versions(whole)
-    with pytest.raises(AnotherLog, match=r"^this is another log.*; if the log has changed, --accept-log-change"):
-        audit(session, whole, corpora / "classic-4.3")
-    assert versions(whole) == before

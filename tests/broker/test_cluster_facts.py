@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,15 @@ from confluent_kafka.admin import (
 )
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets, topic_offsets_table
+from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.replay.state_logs import ClusterFact
-from tests.broker.brokers import Brokers, Security, classes, java, until
+from tests.broker.brokers import Brokers, Security, until
 from tests.broker.live_audits import AuditCommand, last_finished
 from tests.broker.members import SILENT
 from tests.chosen import one_of
-from tests.lake.table_rows import MOMENT, rows_of
 from tests.nights.lakes import rows
-from tests.views.arrow_tables import in_duckdb
 
 OFFSETS = "__consumer_offsets"
 GROUP = "group with configs"
@@ -289,31 +286,3 @@ def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(
         assert note in last_finished(lake)["notes"]
         assert any(note in line for line in said.lines)
     assert {row["status"] for row in rows(lake, "topic_offsets")} == {"not_authorized"}
-
-
-def lag_by_kafkas_tool(brokers: Brokers, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Committed offset, log end offset and lag of a group's partitions, as kafka-consumer-groups prints them."""
-    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    asked = ["--bootstrap-server", brokers.address, "--describe", "--group", group]
-    command = [*java(brokers.release, f"-XX:SharedArchiveFile={classes(brokers.release)}"), tool, *asked]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    lines = [line.split() for line in said.splitlines() if line.startswith(f"{group} ")]
-    return {(topic, int(number)): (int(at), int(end), int(lag)) for _, topic, number, at, end, lag, *_ in lines}
-
-
-def test_the_view_lag_agrees_with_kafkas_own_tool(secured: Client) -> None:
-    secured.topic("l", 3, records=20)
-    secured.commit("lagging", TopicPartition("l", 0, 5), TopicPartition("l", 1, 0), TopicPartition("u", 0, 20))
-    secured.admin.delete_records([TopicPartition("l", 0, 7)])[TopicPartition("l", 0)].result(30)
-    by_tool = lag_by_kafkas_tool(secured.brokers, "lagging")
-    with secured.cluster() as cluster:
-        seen = topic_offsets_table(topic_offsets(cluster, by_tool), 1, MOMENT)
-    committed = [
-        {"group_id": "lagging", "topic": topic, "partition": number, "committed_offset": at}
-        for (topic, number), (at, _, _) in by_tool.items()
-    ]
-    view = in_duckdb({"committed_offsets": rows_of("committed_offsets", *committed), "topic_offsets": seen})
-    found = view.sql("SELECT topic, partition, committed_offset, log_end_offset, lag, will_reset FROM lag").fetchall()
-    assert {(topic, number): tuple(rest) for topic, number, *rest, _ in found} == by_tool
-    assert {tuple(row[:2]) for row in found if row[-1]} == {("l", 0)}
-    assert by_tool == {("l", 0): (5, 20, 15), ("l", 1): (0, 0, 0), ("u", 0): (20, 20, 0)}

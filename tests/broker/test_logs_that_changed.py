@@ -14,7 +14,7 @@ from kgroups_spark.records.segment import scan_batches
 from tests.broker.brokers import Broker, Brokers, new_id, until
 from tests.broker.live_audits import at_fetch, files_of, last_finished, live_audit
 from tests.broker.members import SILENT
-from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
+from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit_all, make_topic
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
 pytestmark = pytest.mark.in_turn("logs that change")
@@ -180,22 +180,3 @@ def cut_back(broker: Broker, group: str) -> None:
 def make_offsets_topic(brokers: Brokers) -> None:
     """As brokers make it when a client asks for a group's coordinator."""
     make_topic(brokers.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
-
-
-@by_session
-def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(local, brokers, tmp_path, audit_command):
-    lake, admin = tmp_path / "lake", admin_of(brokers)
-    if OFFSETS_TOPIC in admin.list_topics(timeout=30).topics:
-        admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result(30)
-        until("the topic is gone", lambda: OFFSETS_TOPIC not in admin.list_topics(timeout=30).topics)
-    said = audit_command(lake, brokers.address)
-    assert (said.code, said.last, lake.exists()) == (2, NO_TOPIC, False)
-    make_offsets_topic(brokers)
-    assert audit_command(lake, brokers.address, "--strict").code == 0
-    assert ends(lake) == dict.fromkeys(range(4), 0)
-    assert rows(lake, "committed_offsets") == []
-    make_topic_if_missing(brokers)
-    commit(brokers.address, GROUPS[0], 100)
-    live_audit(local, lake, brokers.address)
-    assert len(rows(lake, "committed_offsets")) == 8
-    assert_every_record_is_in_one_table(lake)

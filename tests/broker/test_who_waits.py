@@ -4,8 +4,6 @@ heartbeat by heartbeat, and in the broker's own words."""
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from tests.broker.heartbeats import AT_ONCE_MS, IMPATIENT_MS, IS_AWAY, PATIENT_M
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import SHORT_MS, Lab, at
 from tests.broker.live_audits import live_audit
-from tests.broker.members import LONG_MS
 from tests.findings.record_bytes import blob
 
 RELEASE = "4.3.1"
@@ -202,31 +199,3 @@ def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
     reasons = classic_groups(lab, "stays")
     reasons |= {f"stays-{kind}": "policy" for kind in ("online", "custom", "garbled")}
     assert_the_broker_says_so(lab, audited(local, lab, tmp_path / "lake"), "stays", reasons)
-
-
-def test_exactly_once_styles_and_a_producer_that_dies_in_a_transaction(local: Local, lab: Lab, tmp_path: Path) -> None:
-    slots = lab.topic("once", 2)
-    for name, of_producer in (("app-0_0", slots[:1]), ("app-0_1", slots[1:])):
-        producer = lab.transactions(name, 20_000)
-        producer.begin()
-        producer.send("by-partition", at(of_producer, 5))
-        producer.commit()
-    producer = lab.transactions("app-thread", 30_000)
-    producer.begin()
-    producer.send("by-thread", at(slots, 5))
-    producer.commit()
-    dies = [sys.executable, "-m", "tests.broker.producers", lab.address, "dies", "once"]
-    subprocess.run(dies, cwd=Path(__file__).parents[2], check=False)
-    lab.await_transaction("state-timed-out", "CompleteAbort")
-    lake = audited(local, lab, tmp_path / "lake")
-    styles = {row["group_id"]: row["style"] for row in lake.sql("SELECT * FROM eos_style")}
-    assert styles == {
-        "by-partition": "an id per partition",
-        "by-thread": "an id per thread",
-        "dies": "an id per thread",  # two ids on one partition
-    }
-    limits = {row["group_id"]: row["longest_timeout_ms"] for row in lake.sql("SELECT * FROM transaction_limits")}
-    assert limits == {"by-partition": 20_000, "by-thread": 30_000, "dies": LONG_MS}
-    # Its coordinator works, and the timeout of the other one has not passed.
-    assert "transaction_past_timeout" not in {row["finding"] for row in lake.rows("findings")}
-    lab.transactions("state-killed")

@@ -1,8 +1,7 @@
 """Nights that are disturbed at random moments, one after another in this process; part of the soak (soak.py).
 
-A night is tried several times before it may end: killed before or after a commit, stalled in one while another host
-takes over and finishes, or with its segments replaced by the broker's cleaner before they are read. Its tables are then
-those of a lake to which nothing happened.
+A night is tried several times before it may end: killed before or after a commit, or stalled in one while another host
+takes over and finishes. Its tables are then those of a lake to which nothing happened.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from deltalake import DeltaTable
 
 from kgroups_spark.audit.maintain import run_maintain
@@ -23,7 +23,6 @@ from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.lake.last_finished import FINISHED, STATUSES
-from tests.crash.brokers_log import BrokersLog
 from tests.crash.commit_points import (
     AFTER,
     BEFORE,
@@ -33,10 +32,12 @@ from tests.crash.commit_points import (
     at_each_commit,
     audit,
 )
+from tests.logs.cleaner import GrowingLog
 from tests.logs.log_files import read_folder
+from tests.nights.cleaned_nights import random_night, write_folder
 from tests.nights.lakes import contents
 
-KINDS = ("kill", "stall", "swap")
+KINDS = ("kill", "stall")
 RUNS = ("audit", "audit", "rebuild", "maintain")
 # A rebuild is made of Spark's own operations: the others run without a JVM, too (kgroups_spark/lake/local.py).
 RUNS_WITHOUT_A_JVM = ("audit", "audit", "maintain")
@@ -44,7 +45,6 @@ NIGHTS = 4
 # How often a night is tried; once an audit has read its new records, the next night comes soon.
 TRIES = 6
 NIGHT_ENDS = 0.8
-READING = ("", "reading", 0)  # a moment as commit points are: what is new is planned, and not read yet
 # A run whose commits are not known yet is disturbed at one of so many, or else ends and shows them.
 UNKNOWN_COMMITS = 40
 
@@ -57,7 +57,6 @@ class Try:
         self.run, self.kind, self.at, self.when = run, kind, at, when
         self.seen: list[CommitPoint] = []
         self.struck: CommitPoint | None = None
-        self.swapped = ""
 
     def is_due(self, point: CommitPoint, now: str) -> bool:
         """Called at each moment, in order; True once."""
@@ -71,13 +70,8 @@ class Try:
         self.struck = point
         return True
 
-    @property
-    def was_read_after(self) -> bool:
-        """The files were replaced between planning and reading."""
-        return self.struck is not None and READING in self.seen
-
     def __str__(self) -> str:
-        return f"{self.run}, {self.swapped or self.kind}, {operation(self.struck)}"
+        return f"{self.run}, {self.kind}, {operation(self.struck)}"
 
 
 def operation(point: CommitPoint | None) -> str:
@@ -112,48 +106,45 @@ class Disturbances:
     def _lake(self, folder: Path, whole: Path) -> None:
         folder.mkdir(parents=True)
         lake, undisturbed = folder / "lake", folder / "undisturbed"
-        log = BrokersLog(read_folder(whole), folder / "log", self.random)
+        growing, rng = GrowingLog(read_folder(whole)), np.random.default_rng(self.random.getrandbits(32))
+        log = folder / "log"
         for nights_left in range(NIGHTS, 0, -1):
-            log.grow(nights_left)
+            random_night(growing, rng, nights_left)
+            write_folder(log, growing.files)
             for _ in range(TRIES):
                 finished = _finished(lake)
                 self._disturb(lake, log, "audit" if nights_left == NIGHTS else self.random.choice(self.runs))
                 if _finished(lake) != finished and self.random.random() < NIGHT_ENDS:
                     break
-            audit(self.spark, lake, log.folder)
-            audit(self.spark, undisturbed, log.folder)
+            audit(self.spark, lake, log)
+            audit(self.spark, undisturbed, log)
             assert_lake_is_sound(lake, contents(undisturbed))
             if self.done.total() >= self.wanted:
                 break
         self.say(f"  {self.done.total():4d} of {self.wanted}: {whole.name} is as if nothing had happened")
         shutil.rmtree(folder)
 
-    def _disturb(self, lake: Path, log: BrokersLog, run: str) -> None:
+    def _disturb(self, lake: Path, log: Path, run: str) -> None:
         """One try; the lake may then have one more finished audit or not."""
-        kind = self.random.choice(KINDS if run == "audit" else KINDS[:2])
         state = run, _state(lake)
-        tried = Try(run, kind, self._moment(kind, *state), self.random.choice((BEFORE, AFTER)))
+        tried = Try(run, self.random.choice(KINDS), self._moment(*state), self.random.choice((BEFORE, AFTER)))
         if self._ends(tried, lake, log) and not (tried.kind == "stall" and tried.struck):
             self.points[state] = max(self.points.get(state, []), tried.seen, key=len)
-        if tried.struck is None or (kind == "swap" and not tried.was_read_after):
+        if tried.struck is None:
             self.over_before += 1
         else:
             self.done[str(tried)] += 1
             self.say(f"  {self.done.total():4d} of {self.wanted}: {tried} {tried.struck[0]} ({state[1]})")
 
-    def _moment(self, kind: str, run: str, state: str) -> CommitPoint | int:
+    def _moment(self, run: str, state: str) -> CommitPoint | int:
         """Every operation is as likely as any other, however many commits it has."""
         points = self.points.get((run, state), [])
-        if kind == "swap":
-            points = points[: points.index(READING) + 1] if READING in points else [READING]
-        else:
-            points = [point for point in points if point != READING]
         if not points:
             return self.random.randrange(UNKNOWN_COMMITS)
         chosen = self.random.choice(sorted({operation(point) for point in points}))
         return self.random.choice([point for point in points if operation(point) == chosen])
 
-    def _ends(self, tried: Try, lake: Path, log: BrokersLog) -> bool:
+    def _ends(self, tried: Try, lake: Path, log: Path) -> bool:
         """Whether it got to its end."""
         left: set[Path] = set()
 
@@ -162,16 +153,13 @@ class Disturbances:
                 return
             if tried.kind == "kill":
                 raise StorageGone
-            if tried.kind == "swap":
-                tried.swapped = log.swap()
-                return
             with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
-                audit(self.spark, lake, log.folder, take_over=True)
+                audit(self.spark, lake, log, take_over=True)
             left.update(_commits(lake))
 
         try:
             with at_each_commit(act):
-                self._run(tried.run, lake, log.folder, lambda: act(READING, BEFORE))
+                self._run(tried.run, lake, log)
         except StorageGone:
             return False
         except ClaimLost as lost:
@@ -185,9 +173,9 @@ class Disturbances:
         assert not left or operation(tried.struck) == "create", f"{lake}: {tried} did not notice"
         return True
 
-    def _run(self, run: str, lake: Path, log: Path, reading: Callable[[], None]) -> None:
+    def _run(self, run: str, lake: Path, log: Path) -> None:
         if run == "audit":
-            audit(self.spark, lake, log, progress=lambda line: reading() if line.startswith("reading ") else None)
+            audit(self.spark, lake, log)
         elif run == "rebuild":
             run_rebuild(self.spark, RebuildOptions(lake=str(lake)))
         else:

@@ -73,9 +73,7 @@ def beside_spark(options: argparse.Namespace, folder: Path) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--disturbances", type=int, default=1000, help="without a JVM: kills, stalls, segments cleaned and merged"
-    )
+    parser.add_argument("--disturbances", type=int, default=1000, help="without a JVM: kills, stalls")
     parser.add_argument("--beside-spark", type=int, default=100, help="the same of whole audits by Spark and Delta")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", type=Path, help="where the lakes of a round that failed stay (default: temporary)")

@@ -60,10 +60,10 @@ def clear(session, lake):
         clear_up(claim)
 
 
-def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(session, nights, killed):
+def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(session, nights, killed, chosen):
     now = current_tables(session, nights.lake)
-    for point, lake in killed.lakes.items():
-        assert current_tables(session, lake) == now, point
+    for point in chosen.some(killed.lakes, 6):
+        assert current_tables(session, killed.lakes[point]) == now, point
 
 
 def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(session, nights, killed, chosen, tmp_path):

@@ -1,5 +1,5 @@
-"""Whole audits and maintenance, killed and stalled at random moments or with their segments replaced, leave the tables
-of audits to which nothing happened.
+"""Whole audits and maintenance, killed and stalled at random moments, leave the tables of audits to which nothing
+happened.
 
 Here without a JVM; `python -m tests.crash.soak` does so a thousand times, and then beside Spark.
 """

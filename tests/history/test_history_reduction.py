@@ -26,14 +26,6 @@ def kept(commits, markers=(), horizon=100):
     return left(horizon, offset_commits=commits, transaction_markers=markers)["offset_commits"]
 
 
-def test_the_last_record_of_each_key_below_the_horizon_stays_tombstones_included():
-    commits = [commit(1), commit(2), commit(3, "h"), commit(4, "h", value=False), commit(5, partition=1)]
-    assert kept(commits) == [2, 4, 5]
-    # Both types of key are keys of their own, as they are to the cleaner; what is above H takes nothing away.
-    assert kept([commit(1), commit(2, record_type=0), commit(3), commit(100)]) == [2, 3, 100]
-    assert kept(commits, horizon=2) == [1, 2, 3, 4, 5]
-
-
 def test_values_of_aborted_transactions_go_and_hide_nothing():
     commits = [commit(1), commit(2, producer=9), commit(3, "h", value=False, producer=9)]
     assert kept(commits, [marker(4, 9, 2, "aborted")]) == [1, 3]
@@ -50,47 +42,6 @@ def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing():
     # A later marker ends only what began at or after its start.
     assert kept(commits[:3], [marker(9, 9, 3)]) == [2, 3]
     assert kept([commit(1), commit(2, producer=9)], [marker(9, 9, 3, "aborted")]) == [1, 2]
-
-
-def test_markers_stay_while_a_record_of_their_transaction_does():
-    markers = [marker(3, 9, 1), marker(6, 9, 5), marker(7, 8, 4), marker(8, None, None), marker(9, 7, None, None)]
-    found = left(
-        100,
-        transaction_markers=[*markers, marker(100, 9, 99)],
-        offset_commits=[commit(5, producer=9), commit(101)],
-        quarantine=[{"log_offset": 4, "producer_id": 8, "record_count": 1, "reason": "truncated"}],
-    )
-    assert found["transaction_markers"] == [6, 7, 8, 9, 100]
-
-
-def test_group_records_versions_and_quarantine_keep_the_last_of_each_key():
-    records = [
-        {"log_offset": 1, "record_type": 2},
-        {"log_offset": 2, "record_type": 2},
-        {"log_offset": 3, "record_type": 5, "member_id": "m"},
-        {"log_offset": 4, "record_type": 5, "member_id": "n"},
-        {"log_offset": 5, "record_type": 16, "regular_expression": "a*"},
-        {"log_offset": 6, "record_type": 16, "regular_expression": "b*"},
-        {"log_offset": 7, "record_type": 2, "producer_id": 9, "is_transactional": True},
-    ]
-    versions = [{"log_offset": 1}, {"log_offset": 2, "is_removed": True}, {"log_offset": 3, "group_id": "h"}]
-    members = [{"log_offset": 1, "member_id": "m"}, {"log_offset": 1, "member_id": "n"}, {"log_offset": 2}]
-    unknown = {"reason": "unknown_record_type", "raw_key": b"k", "record_count": 1}
-    quarantine = [
-        {"log_offset": 1, **unknown},
-        {"log_offset": 2, **unknown, "resolved_by": 5},
-        {"log_offset": 3, **unknown},
-        {"log_offset": 4, **unknown, "raw_key": b"l"},
-        {"log_offset": 5, "reason": "corrupt_batch"},
-        {"log_offset": 6, "reason": "corrupt_batch"},
-    ]
-    tables = {"group_records": records, "group_versions": versions, "group_member_versions": members}
-    assert left(100, **tables, quarantine=quarantine) == {
-        "group_records": [2, 3, 4, 5, 6, 7],
-        "group_versions": [2, 3],
-        "group_member_versions": [1, 1, 2],
-        "quarantine": [2, 3, 4, 5, 6],
-    }
 
 
 def rows_left(name, rows, moment):

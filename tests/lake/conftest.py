@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
-import tempfile
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kgroups_spark.lake.lake import Lake
 
 
-@cache
-def empty_lake(session: Any) -> Path:
-    """A lake to copy: making its tables by Spark takes a second."""
-    folder = Path(tempfile.mkdtemp()) / "lake"
-    Lake.create(session, str(folder))
-    atexit.register(shutil.rmtree, folder.parent)
-    return folder
+@pytest.fixture(scope="session")
+def empty_lakes() -> dict[str, Path]:
+    """Lakes to copy, by engine: making the tables by Spark takes a second."""
+    return {}
 
 
 @pytest.fixture
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+def lake(
+    request: pytest.FixtureRequest,
+    empty_lakes: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+) -> Lake:
     """By Spark for tests with Spark, else by the local engine."""
-    session = request.getfixturevalue("spark" if request.node.get_closest_marker("spark") else "local")
+    engine = "spark" if request.node.get_closest_marker("spark") else "local"
+    session = request.getfixturevalue(engine)
+    if engine not in empty_lakes:
+        empty_lakes[engine] = tmp_path_factory.mktemp("empty") / "lake"
+        Lake.create(session, str(empty_lakes[engine]))
     # A blank and a letter outside ASCII: paths go through four libraries.
-    return Lake.open(session, shutil.copytree(empty_lake(session), tmp_path / "our läke").as_posix())
+    return Lake.open(session, str(shutil.copytree(empty_lakes[engine], tmp_path / "our läke")))

@@ -17,6 +17,7 @@ from kgroups_spark.lake.as_of_audit import (
     files_before,
     old_versions,
 )
+from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.sql.by_duckdb import _go_back_to
@@ -147,3 +148,17 @@ def test_all_files_of_a_version_are_removed_with_it_and_nothing_else():
     others = ["_last_checkpoint", "_sidecars", f".{0:020d}.json.crc", "notes.txt"]
     found = files_before(dict.fromkeys([*others, *stays, *of_old], OLD), 7, NOW)
     assert sorted(found) == of_old
+
+
+@pytest.mark.spark
+def test_a_commit_counts_even_if_its_checkpoint_fails(spark, table, monkeypatch):
+    commit_until(table, INTERVAL - 1)
+
+    def failing(self, version=None):
+        return spark._jvm.java.lang.Integer.parseInt("no number: a Java exception")
+
+    with monkeypatch.context() as storage:
+        storage.setattr(KernelTable, "_snapshot", failing)
+        table.commit([], by="test", transaction=(APP_ID, INTERVAL))
+    assert not list(log_of(table).glob("*.checkpoint.parquet"))
+    assert table.last_transaction(APP_ID) == INTERVAL

@@ -136,22 +136,20 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake):
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
 
 
-@pytest.mark.spark
-def test_compacting_the_ledger_during_an_optimize_neither_loses_nor_doubles_a_row(spark, lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 2)
-    ledger, rows = Ledger(lake), Lake.rows
-    for audit_id in (1, 2):
-        ledger.append(fake_row(audit_id, "running"))
+def test_another_hosts_claim_can_be_taken_over_after_twelve_hours(lake):
+    left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=12, seconds=1))
+    with Claim.take(lake) as claim:
+        assert claim.audit_id == 2
 
-    def slow(self, name, *arguments, **choice):
-        read = rows(self, name, *arguments, **choice)
-        monkeypatch.setattr(Lake, "rows", rows)
-        spark.sql(f"OPTIMIZE {lake.identifier('audits')}")
-        return read
 
-    monkeypatch.setattr(Lake, "rows", slow)
-    ledger.append(fake_row(3, "running"))
-    assert [row.audit_id for row in ledger.rows()] == [1, 2, 3]
+def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):
+    Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
+    with pytest.raises(
+        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over"
+    ):
+        Claim.take(lake)
+    with Claim.take(lake, take_over=True) as claim:
+        assert claim.audit_id == 2
 
 
 def test_full_files_of_the_ledger_are_not_rewritten(lake, monkeypatch):

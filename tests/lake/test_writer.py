@@ -9,7 +9,6 @@ import deltalake
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError
@@ -62,15 +61,6 @@ def read_elsewhere(lake: Lake, table: str, *order: str) -> list[dict]:
     return rows.cast(arrow_schema(table)).sort_by([(column, "ascending") for column in order]).to_pylist()
 
 
-def test_spark_and_other_engines_read_the_appended_rows(lake):
-    first, second = [commit(1, 10), commit(1, 11, "ä")], [commit(2, 12)]
-    append_frame(writer(lake, 1), "offset_commits", frame(lake, "offset_commits", *first))
-    append_frame(writer(lake, 2), "offset_commits", frame(lake, "offset_commits", *second))
-    expected = rows_of("offset_commits", *first, *second).to_pylist()
-    assert read(lake, "offset_commits", "log_offset") == expected
-    assert read_elsewhere(lake, "offset_commits", "log_offset") == expected
-
-
 def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake):
     nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
     replace_all(writer(lake, 1), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
@@ -108,13 +98,6 @@ def test_files_outside_the_bounds_are_not_read(lake, condition):
     assert len(lake.read("offset_commits").where(condition).inputFiles()) == 1
 
 
-def test_a_null_where_none_is_allowed_is_refused(lake):
-    rows = frame(lake, "topics", {"topic_id": "t"}).selectExpr("audit_id", "topic_id", "source", "seen_log_timestamp")
-    with pytest.raises(PythonException, match="field 'topic' with null values to non-nullable"):
-        append_frame(writer(lake, 1), "topics", rows.selectExpr("*", "cast(null as string) as topic"))
-    assert lake.table("topics").files() == []
-
-
 def test_a_missing_or_incomplete_part_stops_the_commit(lake):
     part = part_of(lake, 1, "topics", rows_of("topics", {"topic_id": "t"}))
     with pytest.raises(KgroupsError, match=f"1 of 1 parts .*{part.size} bytes, not {part.size + 1}.*nothing of it"):
@@ -123,33 +106,6 @@ def test_a_missing_or_incomplete_part_stops_the_commit(lake):
     with pytest.raises(KgroupsError, match=r"1 of 1 parts that tasks wrote are not there.*FileNotFound"):
         writer(lake, 1).append_parts("topics", [part])
     assert lake.table("topics").version() == 0
-
-
-def test_a_replacement_also_replaces_files_committed_meanwhile(lake):
-    """As OPTIMIZE may: its new file must not stay beside the new rows."""
-    old, theirs, ours = (
-        part_of(lake, audit_id, "topics", rows_of("topics", {"topic_id": topic_id}))
-        for audit_id, topic_id in ((1, "old"), (2, "theirs"), (3, "ours"))
-    )
-    writer(lake, 1).append_parts("topics", [old])
-    log, others = lake.table("topics"), [theirs]
-
-    def another_writer_commits_first(table, operation, write):
-        files_of = type(log)._files
-
-        def files(self, snapshot):
-            if others:
-                log.commit([others.pop()], by="somebody", transaction=None)
-            yield from files_of(self, snapshot)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(log), "_files", files)
-            return write()
-
-    lake.commit = another_writer_commits_first  # type: ignore[method-assign]
-    writer(lake, 3).replace_parts("topics", [ours])
-    assert others == []
-    assert texts(lake, "topics", "topic_id") == ["ours"]
 
 
 def test_tasks_on_this_machine_reach_a_folder_and_a_probe_agrees(lake):

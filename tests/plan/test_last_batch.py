@@ -69,26 +69,6 @@ def test_an_offset_that_nothing_confirms_is_held_back_and_named(
         assert "it says offset 28, 8 after the end of the batch before it, and nothing confirms" in lake.unconfirmed[0]
 
 
-@pytest.mark.parametrize("epoch", [8388611, -2147483645, 0])
-def test_a_batch_is_read_whatever_its_leader_epoch(tmp_path: Path, epoch: int) -> None:
-    broker = Broker(tmp_path)
-    lake = Lake(broker)
-    active = max(broker.log.glob("*.log"))
-    data, at = bytearray(active.read_bytes()), active.stat().st_size - len(commit(0))
-    data[at + 12 : at + 16] = struct.pack(">i", epoch)
-    active.write_bytes(data)
-    for _ in range(2):
-        lake.audit()
-        (entry,) = lake.last.partitions or ()
-        assert (lake.next_offset, lake.unconfirmed, entry.last_leader_epoch) == (PLANNED, [], None)
-        broker.append(1)
-        lake.audit()
-        assert lake.next_offset == broker.written
-        active.write_bytes(data)
-        broker.written = PLANNED
-        lake = Lake(broker)
-
-
 def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     active = max(broker.log.glob("*.log"))

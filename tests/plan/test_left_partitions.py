@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.same_log import AnotherLog
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import PartitionProgress
-from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.sources import segment_log
 from tests.logs.log_files import Files
 from tests.logs.planned_batches import TOPIC_ID, commits
@@ -200,39 +197,6 @@ def read(audited: Audited) -> dict[str, list[str]]:
         name: sorted(repr({k: v for k, v in row.items() if k not in left_out}) for row in audited.rows(name))
         for name in ("offset_commits", *STATE_RECORDS)
     }
-
-
-@pytest.mark.parametrize("table", ["offset_commits", *STATE_RECORDS])
-def test_rows_of_the_other_logs_are_replaced_by_their_own_ranges(table: str) -> None:
-    """In SQL as in Arrow."""
-    replaced = Replaced((ReplacedRange(1, 3, 9, 7, SHARES), ReplacedRange(2, 0, 9, 5, TRANSACTIONS)))
-    rows = [
-        {"offsets_partition": n, "state_partition": n, "log": log, "audit_id": audit_id, "log_offset": offset}
-        for n, log, audit_id, offset in product((1, 2), (SHARES, TRANSACTIONS), (4, 5, 6, 7), (2, 3))
-    ]
-    found = pa.Table.from_pylist(rows)
-    expected = [
-        (
-            has_shares(table, row["log"])
-            and row["state_partition"] == 1
-            and row["log_offset"] >= 3
-            and row["audit_id"] < 7
-        )
-        or (has_transactions(table, row["log"]) and row["state_partition"] == 2 and row["audit_id"] < 5)
-        for row in rows
-    ]
-    assert replaced.touches(table) == (table != "offset_commits")
-    assert replaced.is_replaced(table, found).tolist() == expected
-    by_sql = duckdb.sql(f"SELECT {replaced.condition(table)} AS is_it FROM found").fetchall()
-    assert [each for (each,) in by_sql] == expected
-
-
-def has_shares(table: str, log: str) -> bool:
-    return table == "share_group_state_records" or (table == "state_events" and log == SHARES)
-
-
-def has_transactions(table: str, log: str) -> bool:
-    return table == "transaction_state_records" or (table == "state_events" and log == TRANSACTIONS)
 
 
 def now(audited: Audited) -> dict[str, list[dict[str, object]]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit.plan import AnotherLog
-from kgroups_spark.errors import KgroupsError
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged, marker
 from tests.nights.changing_segments import FolderLake as Lake
@@ -51,23 +50,6 @@ def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
     assert [(p.position, p.end) for p in log_range.pieces] == [(len(first), len(first) + len(second)), (0, 104)]
     lake.audit()
     assert (lake.records, lake.next_offset) == (6, 6)
-
-
-def test_a_folder_without_segments_is_left_and_others_are_read(log: Path) -> None:
-    segment, first = write(log, 0, batch(0, commits(3))), batch(0, commits(3))
-    lake = Lake(log.parent)
-    lake.audit()
-    segment.unlink()
-    for number in (1, 2, 4):
-        (log.parent / f"__consumer_offsets-{number}").mkdir()
-    write(log.parent / "__consumer_offsets-4", 0, first)
-    (log.parent / "replication-offset-checkpoint").write_text("0\n2\n__consumer_offsets 0 3\n__consumer_offsets 4 3\n")
-    plan = lake.plan()
-    assert [(p.offsets_partition, p.new is not None) for p in plan.partitions] == [(4, True)]
-    assert plan.left_notes == ["partitions 0-2 are left to the next audit: no segment file (*.log)"]
-    (log.parent / "__consumer_offsets-4" / f"{0:020}.log").unlink()
-    with pytest.raises(KgroupsError, match="partitions 0-2, 4 are left to the next audit: no segment file"):
-        lake.plan()
 
 
 def test_a_half_written_batch_is_read_once_it_is_complete(log: Path) -> None:

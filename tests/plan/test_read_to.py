@@ -13,6 +13,7 @@ from kgroups_spark.audit.plan import (
     AuditPlan,
     PartitionPlan,
     Uncommitted,
+    missing_files_note,
     not_read_now,
     read_now,
     uncommitted_notes,
@@ -168,3 +169,17 @@ def test_the_note_counts_offsets_and_names_partitions() -> None:
         start + "it is older than the log of 1 partition (3): copy it again with the log, or delete it"
     ]
     assert uncommitted_notes({}) == []
+
+
+def missing_files(*ends: tuple[int | None, int]) -> list[str]:
+    """The notes on partitions with these high watermarks and ends."""
+    plans = [plan(None, log={"partition": n, "readable_to": r, "end_offset": e}) for n, (r, e) in enumerate(ends)]
+    return list(missing_files_note(AuditPlan(plans, None)))
+
+
+def test_offsets_below_the_high_watermark_without_a_segment_file_are_counted() -> None:
+    assert missing_files((120, 120), (110, 120), (None, 120)) == []
+    assert missing_files((123, 120), (120, 120), (121, 120)) == [
+        "4 offsets of 2 partitions (0, 2) are not in the segment files, and below the high watermark in "
+        "replication-offset-checkpoint: the files were copied before it, or some are missing"
+    ]

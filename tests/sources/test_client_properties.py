@@ -10,10 +10,10 @@ import traceback
 import pytest
 import trustme
 
+from kgroups_spark.cluster import sasl as oauth
 from kgroups_spark.cluster.client_properties import (
     BadClientProperty,
     client_properties,
-    read_properties_file,
 )
 from kgroups_spark.errors import UsageError
 from tests.sources.security.handshakes import chain, private_key
@@ -59,40 +59,6 @@ def test_the_timeout_is_default_api_timeout_ms():
         BadClientProperty, match=r"default\.api\.timeout\.ms must be a whole number, 0 or more, not 'soon'"
     ):
         client_properties("kafka:9092", {"default.api.timeout.ms": "soon"})
-
-
-def test_a_properties_file_of_confluent_cloud_is_understood(tmp_path):
-    file = tmp_path / "client.properties"
-    file.write_text(
-        """# Required connection configs for Kafka producer, consumer, and admin
-bootstrap.servers=pkc-1.example.com:9092
-security.protocol=SASL_SSL
-sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
-    username='alice' \\
-    password='hu%sh';
-sasl.mechanism=PLAIN
-client.dns.lookup=use_all_dns_ips
-session.timeout.ms=45000
-acks=all
-schema.registry.url=https://registry.example.com
-basic.auth.credentials.source=USER_INFO
-basic.auth.user.info=key:s3cret
-"""
-    )
-    client = client_properties("kafka:9092", read_properties_file(str(file)))
-    found = client.settings()
-    assert isinstance(found.pop("ssl_context"), ssl.SSLContext)
-    assert found == {
-        "bootstrap_servers": "kafka:9092",
-        "client_id": "kgroups-spark",
-        "request_timeout_ms": 30_000,
-        "security_protocol": "SASL_SSL",
-        **SASL_SETTINGS,
-    }
-    assert client.notes == (
-        "ignored, as not used here: acks, basic.auth.credentials.source, basic.auth.user.info, bootstrap.servers, "
-        "client.dns.lookup, schema.registry.url, session.timeout.ms",
-    )
 
 
 @pytest.mark.parametrize(
@@ -212,6 +178,18 @@ def test_secrets_are_removed_from_texts():
     )
     hidden = client.without_secrets(f"alice hu%sh {PLAIN} hu%25sh k3y-pass {key}")
     assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
+
+
+def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch, tmp_path):
+    client = client_properties("kafka:9092", SASL)
+    monkeypatch.setattr(oauth, "_issued", {})
+    (tmp_path / "token").write_text("t0ken-of-a-file")
+    bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": bearer}
+    properties["sasl.oauthbearer.token.endpoint.url"] = f"file:{tmp_path}/token"
+    client = client_properties("kafka:9092", {**SASL, **properties})
+    token = client.settings()["sasl_oauth_token_provider"].token()
+    assert client.without_secrets(f"Bearer {token}") == "Bearer [hidden]"
 
 
 WRONG = [

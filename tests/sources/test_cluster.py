@@ -198,19 +198,6 @@ class TestOffsets:
         )
         assert gone.connections > 1
 
-    def test_a_topic_is_not_given_up_at_the_first_unknown_topic_error(self, start: Start, metadata: Metadata) -> None:
-        metadata.error = 3
-        broker = start({"ListOffsets": offsets()})
-
-        def comes(request: Any) -> Any:
-            answer = metadata(request)
-            metadata.error = 0
-            return answer
-
-        broker.answers["Metadata"] = comes
-        with cluster_at(broker) as cluster:
-            assert cluster.list_offsets([("t", 0)], LATEST)["t", 0].offset == 1000
-
     def test_a_deleted_topic(self, start: Start, fake_time: FakeTime) -> None:
         broker = start({"ListOffsets": offsets()})
         with cluster_at(broker) as cluster:
@@ -242,16 +229,6 @@ class TestFetch:
         (request,) = broker.named("Fetch")
         assert min(newest, 12) == request.API_VERSION
         assert request.topics[0].topic == "t"
-
-    @pytest.mark.parametrize(
-        ("code", "name"), [(6, "NOT_LEADER_OR_FOLLOWER"), (1, "OFFSET_OUT_OF_RANGE"), (-1, "UNKNOWN_SERVER_ERROR")]
-    )
-    def test_errors_have_kafkas_names(self, code: int, name: str, start: Start) -> None:
-        broker = start({"Fetch": fetched(code, b"")})
-        with cluster_at(broker) as cluster:
-            assert cluster.fetch("t", 0, 20, max_bytes=99) == FetchAnswer(b"", -1, -1, name)
-            assert cluster.fetch("t", 1, 20, max_bytes=99).error == "UNKNOWN_TOPIC_OR_PARTITION"
-        assert len(broker.named("Fetch")) == 1  # trying again is not its business
 
     def test_an_error_of_the_whole_answer(self, start: Start) -> None:
         broker = start({"Fetch": lambda _: {"error_code": 103, "responses": []}})
@@ -303,13 +280,13 @@ class TestFetch:
 
 
 class TestConnections:
-    def test_one_serves_all_requests(self, start: Start) -> None:
-        broker = start({"ListOffsets": offsets(), "Fetch": fetched()})
+    def test_they_are_closed(self, start: Start) -> None:
+        broker = start()
         with cluster_at(broker) as cluster:
             cluster.brokers()
-            cluster.list_offsets([("t", 0)], LATEST)
-            cluster.fetch("t", 0, 20, max_bytes=99)
-            assert broker.connections == 1
+            held = list(cluster._connections.values())  # or else the garbage collector closes them
+        assert broker.are_all_closed()
+        assert len(held) == 1
 
     def test_a_broken_one_is_opened_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
@@ -335,19 +312,6 @@ class TestConnections:
         servers = ",".join([*map(place_of, silent), start().address])
         with Cluster(client_properties(servers, {}), timeout_ms=20_000) as cluster:
             assert cluster.cluster_id == "cluster"
-
-    def test_a_leader_gets_no_more_time_than_there_is(self, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-        broker = start({"ListOffsets": offsets()})
-        send, timeouts = BrokerConnection.send, []
-
-        def asked(self: BrokerConnection, request: Any, timeout: float, **more: Any) -> Any:
-            timeouts.append(timeout)
-            return send(self, request, timeout, **more)
-
-        monkeypatch.setattr(BrokerConnection, "send", asked)
-        with cluster_at(broker) as cluster:
-            cluster.list_offsets([("t", 0)], LATEST, timeout_ms=5000)
-        assert max(timeouts) <= 5
 
     def test_an_idle_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
         broker = start()
@@ -414,6 +378,16 @@ class TestConnections:
                 cluster.api_versions(2)
             with pytest.raises(ClusterUnreachable, match="broker 7 has not been in the cluster for 0 s"):
                 cluster.api_versions(7)
+
+    def test_a_broker_at_a_new_address(self, start: Start, metadata: Metadata) -> None:
+        first, old = start(), start()
+        with cluster_at(first) as cluster:
+            cluster.brokers()
+            old.__exit__()
+            new = start()
+            metadata.brokers = {1: first, 2: new}
+            assert cluster.api_versions(2).error_code == 0
+        assert new.connections == 1
 
     def test_a_connection_with_a_half_read_answer_is_not_used_again(
         self, start: Start, monkeypatch: pytest.MonkeyPatch
@@ -492,6 +466,23 @@ class TestProtocol:
         with (
             pytest.raises(error, match=said.format(broker.address)),
             cluster_at(broker, timeout_ms=1_000, security_protocol=security) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_port_with_sasl(self, start: Start) -> None:
+        broker = start(
+            {
+                "Metadata": lambda _: CLOSE,
+                "SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]},
+            }
+        )
+        with (
+            pytest.raises(
+                WrongProtocol,
+                match=r"requires SASL on this port: set security.protocol to SASL_PLAINTEXT and sasl.mechanism to "
+                "one of PLAIN, SCRAM-SHA-256",
+            ),
+            cluster_at(broker) as cluster,
         ):
             cluster.brokers()
 

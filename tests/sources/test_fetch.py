@@ -267,6 +267,16 @@ def test_the_limit_is_shared_among_fetchers(fake_time: FakeTime) -> None:
     assert size / 1000 - 64 <= fake_time.now - 1000 <= size / 1000
 
 
+def test_the_limit_is_for_all_pieces_of_a_task(fake_time: FakeTime) -> None:
+    log = log_of(*((i, i) for i in range(100)))
+    opener = PieceOpener(FakeCluster(log).as_cluster(), FetchLimits(1, max_bytes_per_second=100))
+    for start in range(0, 100, 10):
+        with opener(FetchPiece("t", 0, None, start, start + 10, True, 1, 100.0)) as piece:
+            assert len(read(piece)) == len(b"".join(log)) // 10
+    # The last answer need not be waited for. An answer has more than its piece needs.
+    assert fake_time.now - 1000 >= len(b"".join(log)) * 0.9 / 100
+
+
 def test_waiting_for_the_limit_is_not_waiting_for_the_broker(
     fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +285,12 @@ def test_waiting_for_the_limit_is_not_waiting_for_the_broker(
     cluster = FakeCluster(log, script=[lambda _: None, "NETWORK_EXCEPTION"])
     assert read(open_log(cluster, 0, 20, max_bytes_per_second=1)) == b"".join(log)
     assert fake_time.now - 1000 >= len(log[0])
+
+
+def test_answers_are_no_larger_than_a_seconds_share() -> None:
+    cluster = FakeCluster(LOG)
+    read(open_log(cluster, 0, 15, fetchers=2, max_bytes_per_second=1 << 20))
+    assert [request.max_bytes for request in cluster.requests] == [1 << 19]
 
 
 def test_less_is_asked_for_where_an_answer_does_not_come_in_time(fake_time: FakeTime) -> None:

@@ -77,15 +77,6 @@ def test_nothing_is_read_above_the_high_watermark(committed: int, tmp_path: Path
     assert (sorted(lake.offsets), lake.next_offset, lake.uncommitted) == ([*range(21)], 21, 0)
 
 
-def test_the_first_audit_ends_at_the_high_watermark(tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
-    write_checkpoint(tmp_path, 8)
-    for folder in (tmp_path, broker.log):
-        (partition,) = plan_audit(segment_logs([str(folder)]), None).partitions
-        assert partition.new is not None
-        assert (partition.new.end_offset, len(partition.new.pieces)) == (8, 2)
-
-
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_the_high_watermark_counts_if_a_partitions_folder_is_given_with_a_slash_at_its_end(
     tmp_path: Path, scheme: str

@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 
 from kgroups_spark.audit import run
-from kgroups_spark.audit.maintain import run_maintain
-from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
@@ -147,29 +145,3 @@ def test_other_logs_are_left_out_if_unwanted_or_missing(session, recorded, tmp_p
         in missing.audit.notes
     )
     assert not run_audit(session, replace(options, include=())).shortfall
-
-
-@of_one_recording
-def test_old_history_goes_and_the_rest_replays_to_the_same_state(local, recorded, whole, tmp_path):
-    recording, log = recorded
-    lake = tmp_path / "lake"
-    audit(local, lake, cut(log, tmp_path / "night", 0.7))
-    name = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
-    records = name[TOPIC_OF[recording]]
-    before = contents(lake, COMPARED)
-    # Below the newest record: of the recorded share log little has been replaced before. Files stay as they are.
-    options = MaintainOptions(lake=str(lake), keep_ms=1, optimize=False)
-    foreseen = run_maintain(local, replace(options, dry_run=True))
-    done = run_maintain(local, options)
-    assert done.rows_removed[records] == foreseen.rows_removed[records]
-    assert done.rows_removed[records] == len(before[records]) - len(rows(lake, records)) > 3
-    assert bool(before["state_events"]) == recording.startswith("share")
-    assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
-    now = [each for each in COMPARED if TABLES[each].kind == "current"]
-    assert contents(lake, now) == {each: before[each] for each in now}
-    run.run_rebuild(local, RebuildOptions(lake=str(lake)))
-    assert contents(lake, now) == {each: before[each] for each in now}
-    again = run_maintain(local, options)
-    assert records not in again.rows_removed
-    audit(local, lake, log)
-    assert contents(lake, now) == {each: contents(whole, now)[each] for each in now}

@@ -13,7 +13,6 @@ import pytest
 from kgroups_spark.audit.state_log_plan import StatePlan
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay.state_logs import Settings
-from tests.nights.nights_here import How, audit
 from tests.nights.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
 from tests.records.build import batch
@@ -144,15 +143,6 @@ def cleaned(log, rng):
     return left + log[dirty:]
 
 
-def test_an_id_with_a_time_far_beyond_all_others_is_audited_like_any():
-    value = transactions.value(0, transactionLastUpdateTimestampMs=2**63 - 1, transactionStartTimestampMs=-(2**63))
-    nights = StateNights(TRANSACTION)
-    nights.audit(of_transactions(0, ("a", value)))
-    (row,) = nights.tables["transactional_ids"]
-    times = [row[name] for name in ("start_timestamp", "last_update_timestamp", "expires_at")]
-    assert [time.year for time in times] == [1, 9999, 9999]
-
-
 def of_shares(offset, *records):
     return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record)) for record in records])
 
@@ -172,18 +162,6 @@ def test_a_share_log_that_begins_after_the_records_read_is_replayed_without_the_
     before, state = nights.now(), nights.state
     nights.rebuild()
     assert (nights.now(), nights.state) == (before, state)
-
-
-def test_a_share_log_that_begins_after_the_records_read_and_has_none_yet_has_no_share_partitions():
-    others, share = f"__consumer_offsets-0/{0:020d}.log", "__share_group_state-1"
-    first = of_shares(0, shares.Record(0, *shares.KEYS[0], shares.snapshot(start=3)))
-    audited = audit({others: batch(0, [(b"k", b"v")]), f"{share}/{0:020d}.log": first})
-    assert len(audited.rows("share_partitions")) == 1
-    more = batch(0, [(b"k", b"v")]) + batch(1, [(b"k", b"v")])
-    audited.night({others: more, f"{share}/{7:020d}.log": b""}, How())
-    assert audited.rows("share_partitions") == []
-    assert [entry.end_offset for entry in audited.newest.state_partitions] == [7]
-    assert audited.rebuilt().rows("share_partitions") == []
 
 
 def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
@@ -217,6 +195,17 @@ LIMITS = [
     (Settings(12, None, {"g": None}), (None, 7), (None, "rejected_or_gap")),  # nobody may see it
     (Settings(4, None, {}), (0, 0), ("attempts_used_up", "attempts_used_up")),
 ]
+
+
+def test_a_record_at_which_a_load_fails_is_in_history_and_named_in_quarantine():
+    log = of_transactions(0, ("a", ONGOING), ("a", transactions.value(9, [])))
+    nights = StateNights(TRANSACTION)
+    nights.audit(log)
+    assert [row["log_offset"] for row in nights.tables["transaction_state_records"]] == [0, 1]
+    (row,) = nights.tables["state_quarantine"]
+    assert (row["log_offset"], row["reason"], row["record_count"]) == (1, "load_would_fail", 0)
+    assert row["detail"] == "Unknown transaction state id 9"
+    assert [row["log_offset"] for row in nights.tables["transactional_ids"]] == [0]
 
 
 def test_a_groups_own_delivery_limit_counts_before_the_clusters_and_an_unknown_one_is_null():

@@ -1,8 +1,4 @@
-"""Why this project fetches batches itself: what a plain consumer of __consumer_offsets takes for committed.
-
-And what Kafka's own tools make of what `kgroups` writes for them: offsets that were exported are imported, an open
-transaction is ended.
-"""
+"""Kafka's own tools and what `kgroups` writes for them: they import offsets, and end a transaction."""
 
 from __future__ import annotations
 
@@ -22,31 +18,21 @@ from tests.broker.answers import Asking
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
-from tests.nights.lakes import rows
-
-pytestmark = pytest.mark.spark
 
 GROUP, TOPIC = "paid-orders", "orders"
 Seen = dict[tuple[str, int], int]
 Offsets = dict[tuple[str, int], int]
-# Committed by a plain commit, inside a transaction that was aborted, and inside one that is open.
-COMMITTED, ABORTED, OPEN = 5, 1000, 2000
 
 
 @pytest.fixture(scope="module")
 def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
-    """Partition 0 has a plain commit and an aborted one after it, partition 1 one that is open."""
+    """A transaction is open."""
     with JavaClients(kafka_4_3.address) as clients:
         lab = Lab(kafka_4_3, clients)
-        first, second = lab.topic(TOPIC, 2)
-        lab.alter(GROUP, {first: COMMITTED})
-        aborted, open_ = lab.transactions("aborted"), lab.transactions("open")
-        aborted.begin()
-        aborted.send(GROUP, {first: ABORTED})
-        aborted.abort()
-        lab.await_transaction("aborted", "CompleteAbort")
+        _, second = lab.topic(TOPIC, 2)
+        open_ = lab.transactions("open")
         open_.begin()
-        open_.send(GROUP, {second: OPEN})
+        open_.send(GROUP, {second: 2000})
         yield lab
         open_.abort()
 
@@ -57,28 +43,6 @@ def lake(local: Local, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Pa
     folder = tmp_path_factory.mktemp("plain_consumers") / "lake"
     run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {}), include=()))
     return folder
-
-
-def of_the_group(lake: Path, table: str) -> list[dict[str, Any]]:
-    return [row for row in rows(lake, table) if row["group_id"] == GROUP]
-
-
-def test_an_aborted_commit_is_never_committed(lake: Path) -> None:
-    committed = [(row["partition"], row["committed_offset"]) for row in of_the_group(lake, "committed_offsets")]
-    assert committed == [(0, COMMITTED)]
-    outcomes = {row["committed_offset"]: row["outcome"] for row in of_the_group(lake, "offset_commits")}
-    assert outcomes == {COMMITTED: None, ABORTED: "aborted", OPEN: None}  # null: no transaction, or no end of it
-
-
-def test_an_open_commit_is_pending_and_its_producer_is_known(lake: Path, lab: Lab) -> None:
-    (pending,) = of_the_group(lake, "pending_offsets")
-    assert (pending["topic"], pending["partition"], pending["committed_offset"]) == (TOPIC, 1, OPEN)
-    transaction = lab.admin.describeTransactions(["open"]).description("open").get()
-    assert (pending["producer_id"], pending["producer_epoch"]) == (
-        transaction.producerId(),
-        transaction.producerEpoch(),
-    )
-    assert Asking(lab.clients).unstable(GROUP, [(TOPIC, 0), (TOPIC, 1)]) == [[TOPIC, 1]]
 
 
 # Kafka's tool takes names with all of what CSV has to quote.
