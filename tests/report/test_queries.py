@@ -387,12 +387,6 @@ def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(
     assert message in capsys.readouterr().err
 
 
-def test_a_missing_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--lake", str(tmp_path / "none"), "--output", str(tmp_path / "report.html")]) == 2
-    assert "no lake at" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_libraries_that_are_missing_are_named(
     lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
