@@ -39,7 +39,6 @@ LONG_FILES = (
     "broker/test_logs_that_changed.py",
     "broker/test_two_brokers.py",
     "crash/test_storage.py",
-    "views/test_readers.py",
     "cli/test_engines.py",
     "upkeep/test_maintain.py",
 )

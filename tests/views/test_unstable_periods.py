@@ -7,21 +7,13 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.coordinator.releases import release
 from tests.chosen import some_of
-from tests.lake.table_rows import rows_of
 from tests.logs.corpora import ANSWERS
 from tests.nights import broker_answers
-from tests.twin.offset_metadata import OffsetCommit, OffsetMetadata, Slot
 from tests.views.arrow_tables import in_duckdb
 from tests.views.outcome_cases import SLOT, at
-from tests.views.random_logs import VALUE, RandomLog
-from tests.views.recorded import STORY
 from tests.views.recorded import tables_of as tables_of_log
 from tests.views.unstable_cases import CASES, Period, Row, tables_of_cases
-
-VIEWS = ("last_audit", "effective_commits", "unstable_periods")
-
 
 QUERY = "SELECT * FROM unstable_periods ORDER BY offsets_partition, group_id, topic, partition, from_log_offset"
 
@@ -55,47 +47,6 @@ def test_one_offset(number: int) -> None:
         assert row["producer_id"] == 7
 
 
-@pytest.mark.parametrize("seed", some_of(2, *range(10)))
-def test_unstable_periods_of_random_logs_equal_the_coordinators(seed: int) -> None:
-    """Record by record through the coordinator's state: an offset is unstable while anything is pending for it."""
-    logs = [RandomLog(100 * seed + number, number) for number in range(20)]
-    tables = {
-        "offset_commits": rows_of("offset_commits", *(row for log in logs for row in log.commits)),
-        "transaction_markers": rows_of("transaction_markers", *(row for log in logs for row in log.markers)),
-    }
-    reported = {
-        (
-            row["offsets_partition"],
-            (row["group_id"], row["topic"], row["partition"]),
-            row["from_log_offset"],
-            row["to_log_offset"],
-        )
-        for row in periods(tables)
-    }
-    assert reported == {(log.partition, *period) for log in logs for period in replayed(log)}
-    assert any(end is None for *_, end in reported) and any(end is not None for *_, end in reported)
-
-
-def replayed(log: RandomLog) -> list[tuple[Slot, int, int | None]]:
-    offsets, began = OffsetMetadata(release("4.3")), dict[Slot, int]()
-    found: list[tuple[Slot, int, int | None]] = []
-    for row in sorted(log.commits + log.markers, key=lambda row: row["log_offset"]):
-        producer_id = -1 if row["producer_id"] is None else row["producer_id"]
-        if "group_id" not in row:
-            offsets.end_transaction(producer_id, row["outcome"] == "committed")
-        else:
-            slot = (row["group_id"], row["topic"], row["partition"])
-            if "committed_offset" in row:
-                offsets.put(slot, OffsetCommit(row["log_offset"], 1, -1, VALUE), producer_id, row["is_transactional"])
-            else:
-                offsets.remove(slot, producer_id, row["is_transactional"])
-        unstable = {slot for _, slot, _ in offsets.pending_offsets()}
-        found += [(slot, began.pop(slot), row["log_offset"]) for slot in list(began) if slot not in unstable]
-        for slot in unstable:
-            began.setdefault(slot, row["log_offset"])
-    return found + [(slot, start, None) for slot, start in began.items()]
-
-
 # Scala's loader lets a tombstone take other things with it.
 JAVA = sorted(name for name, answer in ANSWERS.items() if "unstable" in answer and answer["release"] >= "4.0")
 
@@ -105,23 +56,3 @@ def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstabl
     still = [row for row in recorded(log) if row["ended_by"] is None]
     ours, said = broker_answers.pending_offsets(lambda _: still, ANSWERS[log])
     assert ours == said
-
-
-def test_recordings_have_periods_with_every_kind_of_end() -> None:
-    ends = {row["ended_by"] for row in recorded("transactions-4.3")}
-    assert ends == {None, "committed", "aborted", "tombstone"}
-
-
-def test_the_storys_aborted_and_open_transactions_are_reported_and_no_others() -> None:
-    reported = {
-        (r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"]) for r in recorded("story")
-    }
-    events = [event for event in STORY["events"] if event["cause"] == "transaction"]
-    ended_by = {"transaction_aborted": "aborted", "transaction_open_at_end": None, "transaction_left_open": None}
-    happened = {
-        (event["group"], event["topic"], partition, place, ended_by[event["what"]])
-        for event in events
-        for partition, place in zip(event["partitions"], event["log_offsets"], strict=False)
-    }
-    assert {period for period in reported if period[-1] != "committed"} == happened
-    assert len(happened) > 40
