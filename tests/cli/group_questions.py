@@ -121,8 +121,9 @@ def gone_piece_by_piece() -> ArrowReader:
 
 
 def beside_ends() -> ArrowReader:
-    """Groups whose offset of a topic, which has 10 to 29, is named by the group; committed before the audit saw the
-    topic, or after it. Of `pending` two offsets wait, one of them of a partition that no audit saw."""
+    """Each group has an offset of a topic whose log has 10 to 29, and is called after it. The offset was committed
+    before the audit saw the topic, or after it. The group `pending` waits for two offsets; no audit saw the partition
+    of the second one."""
     end = {"audit_id": 1, "topic": "t", "partition": 0, "log_start_offset": 10, "log_end_offset": 30}
     offsets = {"beyond": 40, "below": 9, "none": -1, "at end": 30, "at start": 10, "beyond since": 40}
     waits = {"offsets_partition": 3, "group_id": "pending", "topic": "t", "producer_id": 7, "committed_offset": 5}

@@ -1,4 +1,4 @@
-"""What `kgroups compare` prints of a comparison: compare.txt."""
+"""`kgroups compare` prints the lines of compare.txt."""
 
 from __future__ import annotations
 

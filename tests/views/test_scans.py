@@ -75,7 +75,7 @@ def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
 def test_in_spark(by_spark: SparkSession, name: str) -> None:
     where = "offsets_partition = 1" if name in BY_PARTITION else WHERE
     for table, filters in scans_of_spark(by_spark.sql(f"SELECT * FROM {name} WHERE {where}")):
-        # Of topologies, a record or two a group, Spark does not see that the join is about one group.
+        # Spark does not see that the join with topologies is about one group, which has one or two of them.
         if table in ("audits", "topics") or "EqualTo(record_type,23)" in filters:
             continue
         assert "EqualTo(offsets_partition,1)" in filters, table
