@@ -39,7 +39,6 @@ LONG_FILES = (
     "broker/test_logs_that_changed.py",
     "broker/test_two_brokers.py",
     "crash/test_storage.py",
-    "views/test_readers.py",
     "cli/test_engines.py",
     "upkeep/test_maintain.py",
 )
@@ -67,7 +66,11 @@ errors.SURVIVED = ()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--regen", action="store_true", help="write the screens of commands again (cli/screens.txt)")
+    parser.addoption(
+        "--regen",
+        action="store_true",
+        help="write the golden files again: screens of commands, the report's page, the notebooks' answers",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import describe, expiring, export_offsets, groups, history, lag
+from kgroups_spark.cli import describe, expiring, export_offsets, findings, groups, history, lag, pending
 from kgroups_spark.cli.main import main
 from kgroups_spark.sql import by_duckdb
 from tests.cli.group_questions import Said
@@ -48,7 +48,7 @@ def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """Runs a command on tables in memory (default: the story); returns exit code, stdout and stderr."""
 
     def run(line: str, reader: ArrowReader | None = None) -> Said:
-        for command in (describe, expiring, export_offsets, groups, history, lag):
+        for command in (describe, expiring, export_offsets, findings, groups, history, lag, pending):
             monkeypatch.setattr(command, "open_lake", lambda _: reader or story())
         capsys.readouterr()
         code = main(shlex.split(line))

@@ -4,7 +4,6 @@ is in memory at a time."""
 from __future__ import annotations
 
 import cProfile
-import json
 import pstats
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,21 +116,3 @@ def test_groups_are_read_some_offsets_partitions_at_a_time(
     assert described(lakes[1], capsys, *words) == at_once
     if "--state" not in words:
         assert max(answers) <= 200 < len(at_once)
-
-
-def test_an_offset_has_its_owner_its_expiry_and_its_pending_offsets(
-    lakes: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = [json.loads(line) for line in described(lakes[0], capsys)]
-    reported = ("offsets_partition", "topic", "partition", "committed_offset", "owner_member_id", "expires_at")
-    rows = [tuple(row[name] for name in reported) + (row["pending_offsets"],) for row in found]
-    expires = "2026-11-23T06:30:00.000Z"
-    of_first = [(0, "pending", 0, None, None, None, [0]), (0, "t", 0, 0, "m-g0", expires, None)]
-    assert rows[:2] == of_first
-    assert rows[2:] == [
-        (0, "t", 1, 10, None, expires, None),
-        (0, "t", 2, 20, None, expires, None),
-        (1, "t", 0, 0, "m-g0", expires, None),
-        (1, "t", 1, 10, None, expires, None),
-        (1, "t", 2, 20, None, expires, None),
-    ]

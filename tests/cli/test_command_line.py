@@ -19,117 +19,18 @@ from kgroups_spark.cli.main import NAMES, main, parse
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.spark.interruption import Terminated
 from tests.chosen import one_of
+from tests.cli.golden import screen, screens
 
+# Those that name places of this machine, or are no text.
 BAD_USAGE = [
-    ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
-    ("xyz", "kgroups: unknown command xyz; use demo, audit, audits, expiring, groups, describe, "),
-    ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
-    ("expiring --wthin 4h", "kgroups: unknown option --wthin; did you mean --within?"),
-    ("expiring --withn=4h", "kgroups: unknown option --withn; did you mean --within?"),
-    ("expiring --off", "kgroups: unknown option --off"),
-    ("expiring now", "kgroups: unknown argument now"),
-    ("expiring --within", "kgroups: --within: expected one argument"),
     ("sql SELECT\udcff", r"kgroups: QUERY: 'SELECT\udcff' is not UTF-8 text"),
-    ("findings --group \udcff", r"kgroups: --group: '\udcff' is not UTF-8 text"),
     ("history --topic \udcff", r"kgroups: --topic: '\udcff' is not UTF-8 text"),
-    ("expiring --within -1h", "kgroups: --within: invalid duration '-1h': use 15m, 48h or 7d"),
-    ("history --since -1w", "kgroups: --since: invalid time '-1w': use 2026-11-16T06:30"),
-    ("expiring --within 48", "kgroups: --within: '48' has no unit: use 48ms, 48s, 48m, 48h or 48d"),
-    ("expiring --retention 2weeks", "kgroups: --retention: invalid duration '2weeks': "),
-    ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
-    ("audits --limit 0", "kgroups: --limit: invalid number '0': expected 1 to 999999999999"),
-    ("audits --limit 9999999999999", "kgroups: --limit: invalid number '9999999999999': expected 1 to 999999999999"),
-    ("expiring --until tomorrow", "kgroups: --until: invalid time 'tomorrow': use "),
-    ("expiring --until 1794810600", "kgroups: --until: '1794810600' has too few digits for epoch milliseconds"),
-    ("expiring --until 2026-11-16 --within 4h", "kgroups: --within: not allowed with argument --until"),
-    ("expiring", "kgroups: no lake given: --lake DIR, or KGROUPS_LAKE in the environment"),
-    (
-        "expiring --lake ./nothing",
-        "kgroups: no lake at ./nothing: there is no such folder; to create one: kgroups audit --lake ./nothing",
-    ),
-    ("expiring --lake .", "kgroups: no lake at .: the folder has no table audits"),
-    ("expiring --lake=", "kgroups: --lake: the value is empty (see kgroups expiring --help)"),
-    ("--lake= expiring", "kgroups: --lake: the value is empty (see kgroups --help)"),
-    ("demo --lake=", "kgroups: --lake: the value is empty"),
-    ("report --lake x --output=", "kgroups: --output: the value is empty"),
-    ("report --lake x --title=", "kgroups: --title: the value is empty"),
-    ("audit --segments=", "kgroups: --segments: the value is empty"),
-    ("audit --bootstrap-server=", "kgroups: --bootstrap-server: the value is empty"),
-    ("expiring --lake a.b.c", "kgroups: --lake a.b.c is neither schema nor catalog.schema; for a folder of that name"),
-    ("groups --format xml", "kgroups: --format: 'xml' is unknown; use table, json, csv"),
-    ("groups --type genric", "kgroups: --type: 'genric' is unknown; did you mean generic?"),
-    ("groups --state empty,stabel", "kgroups: --state: 'stabel' is unknown; did you mean Stable?"),
-    ("groups --lake ./nothing --as-of 2026-11-31", "kgroups: --as-of: invalid time '2026-11-31': use "),
-    ("pending --max-transaction-timeout 15", "kgroups: --max-transaction-timeout: '15' has no unit: "),
-    ("audits --lake ./nothing", "kgroups: no lake at ./nothing"),
-    ("audit", "kgroups: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder"),
-    (
-        "audit --lake ./new --segments . --bootstrap-server b:9092",
-        "kgroups: --segments and --bootstrap-server are two sources: give one of them",
-    ),
-    (
-        "audit --lake ./new --segments . --command-config c.properties",
-        "kgroups: --command-config needs a live cluster: give --bootstrap-server, too",
-    ),
-    (
-        "audit --lake ./new --segments . --max-bytes-per-second 5m",
-        "kgroups: --max-bytes-per-second needs a live cluster",
-    ),
-    (
-        "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
-        "kgroups: --max-bytes-per-second: invalid number of bytes 'fast': use 5000000, 5000k or 5m, which are the same",
-    ),
-    ("audit --lake ./new --bootstrap-server b", "kgroups: a broker must be host:port, such as"),
-    ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
-    ("audit --segments .", "kgroups: no lake given"),
-    ("audit --lake ./new --segments . --release-version 5.0", "kgroups: --release-version: release '5.0' is unknown"),
-    ("audit --lake ./new --segments . --partition x", "kgroups: --partition: invalid partition 'x': use 17 or"),
-    ("audit --lake ./new --segments . --partition -1", "kgroups: --partition: invalid partition '-1': use 17 or"),
-    (
-        "audit --lake ./new --segments . --offsets-partitions 0",
-        "kgroups: --offsets-partitions: invalid number of partitions '0'",
-    ),
-    ("audit --lake ./new --segments . --as-of 5w", "kgroups: --as-of: invalid time '5w': use "),
-    ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
-    ("audit --lake ./new --segments nothing", "kgroups: nothing does not exist"),
-    ("audit --lake ./new --segments . --retention 0", "kgroups: --retention: must be longer than 0"),
-    ("audit --lake s3:// --segments .", "kgroups: s3:// names no bucket: write s3://bucket/folder"),
-    ("groups --lake s3a:///x", "kgroups: s3a:///x names no bucket: write s3://bucket/folder"),
-    ("audit --lake ./new --segments .", "kgroups: . has no folder named __consumer_offsets-<partition>; it is empty"),
     (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups: no folder __consumer_offsets-8 in "),
-    ("dump", "kgroups: the following arguments are required: FILE|DIR"),
-    ("dump nothing", "kgroups: nothing does not exist"),
-    ("dump . --format table", "kgroups: --format: 'table' is unknown; use json"),
     (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
     (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
     *(
         (f"{words} --lake {SEGMENTS}", f"kgroups: {SEGMENTS} is neither a lake nor empty: it holds ")
         for words in ("audit --segments .", "demo")
-    ),
-    ("demo --segments .", "kgroups: unknown option --segments"),
-]
-
-
-BAD_USAGE += [
-    ("help expirng", "kgroups: unknown command expirng; did you mean expiring?"),
-    ("help groups more", "kgroups: unknown argument more"),
-    ("describe --lake ./new", "kgroups: no group given: --group G, or --all-groups (kgroups groups lists them)"),
-    (
-        "history --lake ./new --group a --all-groups",
-        "kgroups: --group and --all-groups are two choices: give one of them",
-    ),
-    (
-        "audit --lake ./new --segments foo://x",
-        "kgroups: --segments foo://x: no file system is known for foo://; use s3, s3a, s3n, file, hdfs, ",
-    ),
-    (
-        "audit --lake foo://x --segments s3://logs/kafka",
-        "kgroups: --lake foo://x: no file system is known for foo://; use s3, s3a, s3n, file, hdfs, viewfs, ",
-    ),
-    ("groups --engine spark --lake s4://x", "kgroups: --lake s4://x: no file system is known for s4://; use s3, "),
-    (
-        "rebuild --lake gs://bucket/lake",
-        "kgroups: --lake gs://bucket/lake: no file system is known for gs://; use s3, ",
     ),
 ]
 
@@ -171,6 +72,12 @@ def test_bad_usage_gives_one_message_and_exit_code_2(line, message, capsys):
     assert out == ""
     assert err.startswith(message)
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("usage", screens("usage"), ids=lambda usage: usage.command)
+def test_a_mistake_prints_its_screen(usage, capsys, pytestconfig):
+    code = main(usage.command.split())
+    usage.check(screen(code, *capsys.readouterr()), pytestconfig)
 
 
 @pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])

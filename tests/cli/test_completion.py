@@ -88,10 +88,3 @@ def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixt
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(word in script for word in ("expiring", "export-offsets", "duckdb"))
-
-
-def test_a_missing_or_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion"]) == 2
-    assert "kgroups: name a shell: bash, zsh, fish, tcsh" in capsys.readouterr().err
-    assert main(["completion", "bsh"]) == 2
-    assert "'bsh' is unknown; did you mean bash" in capsys.readouterr().err

@@ -8,7 +8,9 @@ from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from tests import recorded_state_logs
+from tests.cli.golden import screen, screens
 from tests.logs.planned_batches import KEY
+from tests.nights.state_nights import ends_of_batches
 from tests.records.build import batch
 
 PARTITION_0 = SEGMENTS / "__consumer_offsets-0"
@@ -289,70 +291,17 @@ def recorded(tmp_path):
     return write
 
 
-def test_a_share_snapshot_and_an_update_have_kafkas_field_names(dump, recorded):
-    code, lines, err = dump(recorded("share-4.4") / "__share_group_state-0")
-    assert (code, err, len(lines)) == (0, "", 17)
-    assert lines[0] == {
-        "topic": "__share_group_state",
-        "partition": 0,
-        "offset": 0,
-        "timestamp": "2026-11-22T13:49:07.223Z",
-        "timestamp_type": "CreateTime",
-        "batch_base_offset": 0,
-        "batch_magic": 2,
-        "leader_epoch": 0,
-        "producer_id": None,
-        "producer_epoch": None,
-        "is_transactional": False,
-        "record_type": 0,
-        "record_name": "ShareSnapshot",
-        "group_id": "shipping-30247a",
-        "key": {"groupId": "shipping-30247a", "topicId": "BAXF1dH8Ti6Wl5VsCuqbaA", "partition": 1},
-        "value_version": 0,
-        "value": {
-            "snapshotEpoch": 0,
-            "stateEpoch": 2,
-            "leaderEpoch": 0,
-            "startOffset": -1,
-            "deliveryCompleteCount": -1,
-            "createTimestamp": 1795355347223,
-            "writeTimestamp": 1795355347223,
-            "stateBatches": [],
-        },
-    }
-    assert (lines[2]["record_type"], lines[2]["record_name"]) == (1, "ShareUpdate")
-    assert lines[2]["value"] == {
-        "snapshotEpoch": 0,
-        "leaderEpoch": 0,
-        "startOffset": 0,
-        "deliveryCompleteCount": 30,
-        "stateBatches": [{"firstOffset": 0, "lastOffset": 29, "deliveryState": 2, "deliveryCount": 1}],
-    }
-    assert (lines[7]["value_version"], lines[7]["value"]) == (None, None)
-
-
-def test_a_transaction_has_its_id_and_kafkas_field_names(dump, recorded):
-    code, lines, err = dump(recorded("transactions-4.4") / "__transaction_state-0")
-    assert (code, err) == (0, "")
-    line = lines[1]
-    assert (line["topic"], line["record_type"], line["record_name"]) == ("__transaction_state", 0, "TransactionLog")
-    assert "group_id" not in line
-    assert line["transactional_id"] == "txn-30d2a1"
-    assert line["key"] == {"transactionalId": "txn-30d2a1"}
-    assert line["value_version"] == 1
-    assert line["value"] == {
-        "producerId": 5,
-        "previousProducerId": 5,
-        "nextProducerId": -1,
-        "producerEpoch": 0,
-        "nextProducerEpoch": -1,
-        "transactionTimeoutMs": 900000,
-        "transactionStatus": 1,
-        "transactionPartitions": [{"topic": "__consumer_offsets", "partitionIds": [2]}],
-        "transactionLastUpdateTimestampMs": 1795355598099,
-        "transactionStartTimestampMs": 1795355598099,
-        "clientTransactionVersion": 2,
-    }
+@pytest.mark.parametrize("wanted", screens("dump"), ids=lambda wanted: wanted.command)
+def test_records_of_the_other_logs_have_kafkas_field_names(
+    wanted, recorded, tmp_path, monkeypatch, capsys, pytestconfig
+):
+    recorded("share-4.4")
+    (segment,) = recorded("transactions-4.4").glob("__transaction_state-0/*.log")
+    data = segment.read_bytes()
+    segment.write_bytes(data[: ends_of_batches(data)[3]])
+    monkeypatch.chdir(tmp_path)
+    code = main(wanted.command.split())
+    wanted.check(screen(code, *capsys.readouterr()), pytestconfig)
 
 
 def test_a_log_directory_is_read_log_by_log_and_a_topic_chooses_one(dump, recorded):

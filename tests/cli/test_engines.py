@@ -15,8 +15,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
-from tests.chosen import one_of, some_of
+from tests.chosen import one_of
 from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of_all
@@ -40,21 +39,6 @@ def readers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
 def reported(rows: list[dict[str, Any]]) -> list[str]:
     """The rows with their types, sorted."""
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
-
-
-@pytest.mark.parametrize("name", some_of(4, *TABLES))
-def test_tables(readers: Readers, name: str) -> None:
-    one, other = (reported(reader.rows(name)) for reader in readers)
-    assert one == other
-    few = {*STATE_LOG_TABLES, "cluster_facts", "group_events", "findings", "topic_offsets", "checkpoints", "quarantine"}
-    assert one or name in {*few, "previous_offset_expiry", "group_expiry", "group_traffic"}
-
-
-def test_the_last_audit(readers: Readers) -> None:
-    one, other = readers
-    assert one.last_audit == other.last_audit
-    assert (one.known_as_of(), one.as_of_ms) == (other.known_as_of(), other.as_of_ms)
-    assert (one.engine, other.engine) == ("duckdb", "spark")
 
 
 @pytest.mark.parametrize(

@@ -43,17 +43,6 @@ def test_reading_without_any_engine_suggests_the_smaller_extra(
     assert "[local]" not in err
 
 
-def test_the_report_names_the_extra_that_it_needs(
-    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kgroups_spark.cli.report.importlib.util.find_spec", lambda name: None)
-    assert main(["report", "--lake", lake]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("kgroups: the report needs jinja2, vl_convert, which this Python lacks: ")
-    assert "pip install 'kgroups-spark[report]'" in err
-
-
 def test_spark_without_pandas_names_the_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ Part of the soak; tests/lake/test_catalog_schema.py covers the catalog of one se
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shlex
@@ -80,7 +78,7 @@ def kgroups(place, set_up, *lines):
     return {words: text for words, _, text in said}, ran.stderr
 
 
-def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_them(local, place, chosen):
+def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_them(local, place):
     log = place / "logs" / "transactions-4.3"
     night = ["audit", "--segments", "segments"]
     copy_until(log, place / "segments", 0.5)
@@ -88,28 +86,18 @@ def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_th
     run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))
     copy_until(log, place / "segments", 1.0)
     run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))
-    questions = chosen.some(
-        [
-            ["groups", "--format", "csv"],
-            ["expiring", "--within", "30d", "--offsets", "--format", "csv"],
-            ["pending", "--format", "csv"],
-        ],
-        1,
-    )
-    lakes = ("spark_catalog.kafka", "./folder")
+    question = ["expiring", "--within", "30d", "--offsets", "--format", "csv"]
     said, stderr = kgroups(
         place,
         # Where the folder with the configuration is, JVMs would do without their archive of classes.
         {"PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(place / 'spark.properties'))} pyspark-shell"},
         [*night, "--lake", "spark_catalog.kafka"],
-        *([*question, "--lake", lake] for lake in lakes for question in questions),
+        *([*question, "--lake", lake] for lake in ("spark_catalog.kafka", "./folder")),
         ["audits", "--format", "json", "--lake", "kafka"],
     )
     assert stderr.count("audit 2: ") == 1
-    for question in questions:
-        answers = {lake: said[" ".join([*question, "--lake", lake])] for lake in lakes}
-        assert len(list(csv.DictReader(io.StringIO(answers["./folder"])))) > 0, question
-        assert set(answers.values()) == {answers["./folder"]}, question
+    in_schema, in_folder = (text for words, text in said.items() if words.startswith("expiring"))
+    assert in_schema == in_folder and in_folder.count("\n") > 1
     ledger = [json.loads(line) for line in said["audits --format json --lake kafka"].splitlines()]
     assert [(row["audit_id"], row["status"]) for row in ledger] == [(1, "finished"), (2, "finished")]
     schema = place / "wäre house" / "kafka.db"

@@ -25,12 +25,6 @@ def lake(tmp_path):
     return write_lake(tmp_path / "lake", tables)
 
 
-def test_the_job_takes_the_options_of_the_command(capsys):
-    main = runpy.run_path(str(JOB))["main"]
-    assert main(["--lake", "./new", "--segmnts", "."]) == 2
-    assert capsys.readouterr().err.startswith("kgroups: unknown option --segmnts; did you mean --segments?")
-
-
 @pytest.mark.parametrize("name", ["expiring_groups", "maintain", "nightly_audit", "rebuild", "report"])
 def test_help_names_the_script(name, capsys):
     assert job(name)(["--help"]) == 0
@@ -44,12 +38,6 @@ def test_a_job_run_as_a_script_exits_with_the_commands_code(monkeypatch, capsys)
     with pytest.raises(SystemExit, match=r"^2$"):
         runpy.run_path(str(JOB), run_name="__main__")
     assert "nothing to read: --bootstrap-server HOST:PORT" in capsys.readouterr().err
-
-
-def test_the_rebuild_is_a_job_too(capsys):
-    main = job("rebuild")
-    assert main(["--lake", "./new"]) == 2
-    assert capsys.readouterr().err.startswith("kgroups: no lake at ./new: there is no such folder")
 
 
 def test_expiring_groups_print_a_table_set_the_exit_code_and_write_a_file(lake, tmp_path, capsys):
@@ -76,8 +64,3 @@ def test_expiring_groups_write_json_lines_or_an_empty_file(lake, tmp_path, capsy
 def test_an_unusable_output_file_is_refused_before_the_lake_is_opened(output, capsys):
     assert job("expiring_groups")(["--lake", "./no-lake", "--output", output]) == 2
     assert capsys.readouterr().err.startswith(f"kgroups: --output {output}: ")
-
-
-def test_the_report_is_a_job_too(tmp_path, capsys):
-    assert job("report")(["--lake", "./no-lake", "--output", str(tmp_path)]) == 2
-    assert "is a folder; name a file in it" in capsys.readouterr().err

@@ -128,3 +128,14 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("kgroups: the audit failed; nothing that it wrote counts: ")
     assert last.endswith("No space left on device")
+
+
+def test_strict_exits_3_for_quarantined_records(tmp_path: Path, capsys: Any) -> None:
+    folder = tmp_path / "log" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    data = bytearray((SEGMENTS / folder.name / f"{0:020}.log").read_bytes())
+    data[30_000] ^= 0xFF
+    (folder / f"{0:020}.log").write_bytes(data)
+    words = ["audit", "--engine", "local", "--lake", str(tmp_path / "lake"), "--segments", str(tmp_path / "log")]
+    assert main([*words, "--strict"]) == 3
+    assert "corrupt_batch" in capsys.readouterr().err

@@ -3,7 +3,6 @@ command reads."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,11 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
-from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.lake.parts import ROWS_PER_GROUP_OF
 from kgroups_spark.sql.by_duckdb import DuckDbLake
-from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import some_of
 from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
 from tests.report.made_lakes import partition_read
@@ -93,12 +88,6 @@ def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], locati
     assert f"audit {LONG}, " in capsys.readouterr().err or command == "sql" or "--as-of" in options
 
 
-def test_pending_lists_transactions_with_bytes_behind(location: Path, capsys) -> None:
-    assert main(["pending", "--lake", str(location), "--format", "json"]) == 0
-    (row, *_) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert row["bytes_behind"] == 99 * row["log_offsets_behind"]
-
-
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]]]]:
     """The number of rows and the columns that each query of the ledger returned."""
@@ -135,21 +124,3 @@ def test_the_command_audits_loads_only_the_newest_audits(
     assert main(["audits", "--lake", lake, "--format", "csv", "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == audits + 1
     assert max(rows for rows, columns in loaded if "partitions" in columns) <= 100
-
-
-def test_a_row_in_the_middle_of_a_long_file_is_found_by_its_row_group(tmp_path: Path) -> None:
-    """Row groups of the ledger have few rows: to read one row, no more than these are decoded."""
-    from kgroups_spark.lake.parts import PartWriter
-
-    (tmp_path / "audits").mkdir()
-    part = PartWriter("audits", str(tmp_path), 1).write(ledger(*(audit(number) for number in range(1, LONG + 1))))
-    assert part is not None
-    (fragment,) = pa.dataset.dataset(tmp_path / "audits" / part.path, arrow_schema("audits")).get_fragments()
-    few = fragment.subset(Condition("audit_id", "==", LONG // 2).of(pa.compute.field("audit_id")))
-    assert few.metadata.num_row_groups * ROWS_PER_GROUP_OF["audits"] >= LONG
-    assert sum(group.num_rows for group in few.row_groups) <= ROWS_PER_GROUP_OF["audits"]
-
-
-def test_the_last_audits_row_is_the_newest_finished_one(location: Path) -> None:
-    reader = open_lake(argparse.Namespace(lake=str(location), command="groups"))
-    assert (reader.audit_id, reader.last_audit["notes"]) == (LONG, [f"note {LONG}"])

@@ -1,31 +1,9 @@
 """`kgroups maintain` on the command line: what it refuses before Spark is started, and the job for spark-submit."""
 
-import runpy
-from pathlib import Path
-
-import pytest
-
 from kgroups_spark.audit.maintain import MaintainSummary
 from kgroups_spark.audit.options import LEAST_VACUUM_MS
-from kgroups_spark.cli.main import main, parse
+from kgroups_spark.cli.main import parse
 from kgroups_spark.words import parse_duration
-
-JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--vacuum", "6d23h"], "--vacuum below 7d is refused: readers may still use files that young"),
-        (["--vacuum", "0d"], "must be longer than 0"),
-        (["--keep", "soon"], "--keep"),
-        (["--optimise"], "unknown option --optimise; did you mean"),
-        ([], "no lake at"),
-    ],
-)
-def test_bad_usage_is_refused_before_spark_starts(tmp_path, capsys, arguments, message):
-    assert main(["maintain", "--lake", f"{tmp_path}/nothing", *arguments]) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_a_dry_run_says_that_nothing_has_been_done():
@@ -43,8 +21,3 @@ def test_by_default_maintain_vacuums_after_seven_days_the_least_allowed():
     assert (options.optimize, options.keep, options.dry_run) == (True, None, False)
     assert options.vacuum == LEAST_VACUUM_MS == parse_duration("7d")
     assert parse(["maintain", "--lake", "./lake", "--no-optimize"]).optimize is False
-
-
-def test_the_job_takes_the_options_of_the_command(capsys):
-    assert runpy.run_path(str(JOB))["main"](["--lake", "./new", "--kep", "90d"]) == 2
-    assert capsys.readouterr().err.startswith("kgroups: unknown option --kep; did you mean --keep")

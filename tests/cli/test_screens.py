@@ -3,7 +3,6 @@ they print: screens.txt and narrow_screens.txt. `pytest --regen` writes it again
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -13,12 +12,10 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
 from kgroups_spark.lake.local import Local
+from tests.cli.golden import Screen, screen, screens
 
 # Screens of any width, and of terminals with 80 columns.
-FILES = {name: Path(__file__).parent / f"{name}.txt" for name in ("screens", "narrow_screens")}
-# A command; then what is printed, up to the next one or a comment. "2> " is stderr, the last line an exit code but 0.
-SCREEN = re.compile(r"^\$ kgroups (.*)\n((?:(?![$#] ).*\n)*)", re.MULTILINE)
-SCREENS = {name: dict(SCREEN.findall(file.read_text())) for name, file in FILES.items()}
+SCREENS, NARROW = screens("screens"), screens("narrow_screens")
 
 
 @pytest.fixture(scope="module")
@@ -32,30 +29,22 @@ def place(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     code = main(["--lake", "./lake", *shlex.split(command)])
-    out, err = capsys.readouterr()
-    lines = [*out.splitlines(), *(f"2> {line}" for line in err.splitlines())]
-    return "".join(f"{line}\n" for line in [*lines, *([f"[{code}]"] if code else [])])
+    return screen(code, *capsys.readouterr())
 
 
-@pytest.mark.parametrize(
-    ("name", "command"), [(name, command) for name, screens in SCREENS.items() for command in screens]
-)
+@pytest.mark.parametrize("wanted", [*SCREENS, *NARROW], ids=lambda wanted: wanted.command)
 def test_a_command_prints_its_screen(
-    name: str,
-    command: str,
+    wanted: Screen,
     place: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
 ) -> None:
     monkeypatch.chdir(place)
-    if name == "narrow_screens":
-        monkeypatch.setattr("kgroups_spark.cli.output.screen_width", lambda _: None if "--wide" in command else 80)
-    now, file, before = printed(command, capsys), FILES[name], SCREENS[name][command]
-    if pytestconfig.getoption("regen"):
-        file.write_text(file.read_text().replace(f"$ kgroups {command}\n{before}", f"$ kgroups {command}\n{now}"))
-    else:
-        assert now == before
+    if wanted in NARROW:
+        width = None if "--wide" in wanted.command else 80
+        monkeypatch.setattr("kgroups_spark.cli.output.screen_width", lambda _: width)
+    wanted.check(printed(wanted.command, capsys), pytestconfig)
 
 
 @pytest.mark.spark
@@ -64,5 +53,5 @@ def test_an_audit_by_spark_makes_a_lake_with_the_same_screens(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["audit", "--lake", "./lake", "--segments", str(SEGMENTS), "--strict"]) == 0
-    for command, screen in SCREENS["screens"].items():
-        assert printed(command, capsys) == screen, command
+    for wanted in SCREENS:
+        assert printed(wanted.command, capsys) == wanted.printed, wanted.command

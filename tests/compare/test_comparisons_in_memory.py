@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kgroups_spark.audit.comparison import Comparison, Side, compare
-from kgroups_spark.audit.differences import EXPIRY_RULES, GROUP, GROUP_EXPIRY, OFFSET_EXPIRY
+from kgroups_spark.audit.differences import EXPIRY_RULES, GROUP, GROUP_EXPIRY
 from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
 from tests.logs.log_files import Files, read_zip, segments_of
@@ -85,19 +85,6 @@ def test_a_failed_load_is_reported_at_its_first_record(versions: str, ends_with:
     assert detail.startswith(f"log offset {first}: OffsetCommit (type 1) of group g: ")
     assert detail.endswith(ends_with)
     assert found[1].compacted_perhaps == ({0} if "cleaner" in ends_with else set())
-
-
-def test_the_cause_of_another_expiry_is_the_rule_that_alone_makes_it() -> None:
-    """2.0 and 3.9 differ in three rules; offsets whose time is a millisecond later show one of them."""
-    found = compared(partition_of("legacy-1.1", 0), "2.0", "3.9")
-    assert whys(found, OFFSET_EXPIRY) == {
-        ("expires_at", EXPIRY_RULES[name]) for name in ("depends_on_group", "is_strict")
-    }
-
-
-def test_rules_that_only_together_make_another_expiry_are_all_its_cause() -> None:
-    found = compared(partition_of("legacy-2.8-old-format", 1), "2.0", "3.9", retention_ms=(DAY_MS, 7 * DAY_MS))
-    assert ("expires_at", f"{EXPIRY_RULES['is_strict']}; retention is 1d and 7d") in whys(found, OFFSET_EXPIRY)
 
 
 def test_a_rule_that_counts_once_the_offsets_are_gone_is_a_cause() -> None:

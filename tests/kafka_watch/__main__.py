@@ -9,18 +9,15 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Iterable
 
 from kgroups_spark.coordinator.releases import NEWEST as NEWEST_CLAIMED
-from kgroups_spark.messages.schema import Definition, all_definitions
+from kgroups_spark.messages.schema import all_definitions
 from tests.kafka_watch.differences import Difference, definition_differences
 from tests.kafka_watch.published import published_definitions
 from tests.kafka_watch.release_jars import NEWEST, release_jars
 from tests.kafka_watch.settings import expected_settings, published_settings, setting_differences
 
 WIDTH = 80
-# Logs that we do not claim to decode: their messages are listed and do not count.
-NOT_DECODED: frozenset[str] = frozenset()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,26 +30,18 @@ def main(arguments: list[str] | None = None) -> int:
     except RuntimeError as error:
         sys.stderr.write(f"kafka-watch: Kafka {options.release} cannot be read from Maven: {_cause(error)}\n")
         return 2
-    differences = claimed_differences(definitions, all_definitions())
+    differences = definition_differences(definitions, all_definitions())
     differences += setting_differences(settings, expected_settings())
-    sys.stdout.write("\n".join([*report(release.version, definitions, differences), ""]))
+    sys.stdout.write("\n".join([*report(release.version, differences), ""]))
     return 1 if differences else 0
 
 
-def claimed_differences(published: Iterable[Definition], ours: Iterable[Definition]) -> list[Difference]:
-    """Differences in the messages of the logs that we claim to decode."""
-    return definition_differences([each for each in published if each.topic not in NOT_DECODED], ours)
-
-
-def report(version: str, definitions: Iterable[Definition], differences: list[Difference]) -> list[str]:
+def report(version: str, differences: list[Difference]) -> list[str]:
     """Lines of at most 80 columns; a name that is longer stays whole."""
     lines = [f"Kafka {version} beside what kgroups-spark knows (up to Kafka {NEWEST_CLAIMED})", ""]
     for subject in dict.fromkeys(each.subject for each in differences):
         texts = [each.text for each in differences if each.subject == subject]
         lines += [subject, *(line for text in texts for line in _indented(text)), ""]
-    for topic in sorted(NOT_DECODED):
-        names = sorted(each.name for each in definitions if each.topic == topic)
-        lines += [f"{topic} (not decoded so far, not counted)", *_indented(", ".join(names)), ""]
     number = len(differences)
     return [*lines, f"{number} difference{'' if number == 1 else 's'}" if number else "no difference"]
 

@@ -104,8 +104,7 @@ def test_an_object_is_identified_by_size_and_time_then_by_its_etag(store, monkey
     assert read_text_if_there("s3://versions/log/0.log") is None
 
 
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
-@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+@pytest.mark.parametrize(("scheme", "variable"), [("s3", "AWS_ENDPOINT_URL"), ("s3a", "AWS_ENDPOINT_URL_S3")])
 def test_a_lake_there_is_read_without_spark_by_http(scheme, variable, store, log, local, tmp_path, monkeypatch, capsys):
     """By default, on the command line as in Python."""
     run_audit(local, AuditOptions(lake=str(tmp_path / "lake"), segments=[str(log)]))

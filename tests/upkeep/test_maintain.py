@@ -347,35 +347,6 @@ def test_maintenance_killed_at_any_commit_loses_nothing_and_the_next_run_complet
         assert contents(lake, HISTORY) == history, point
 
 
-def test_an_audit_continues_from_any_half_done_maintenance(session, kept, log, undisturbed, tmp_path):
-    lake = shutil.copytree(list(kept.killed.values())[-1], tmp_path / "lake")
-    audit(session, lake, log)
-    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
-    replayed, saved = state_of_history(session, lake)
-    assert replayed == saved
-
-
-def test_after_a_killed_audit_the_current_tables_are_those_of_the_last_finished_one(
-    session, lake, log, undisturbed, monkeypatch
-):
-    now, commit = contents(lake), Lake.commit
-
-    def break_at_the_end(self, table, operation, write):
-        if table == "group_expiry":
-            raise OSError("the storage is gone")
-        return commit(self, table, operation, write)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Lake, "commit", break_at_the_end)
-        with pytest.raises(OSError, match="the storage is gone"):
-            audit(session, lake, log)
-    assert contents(lake) != now
-    maintain(session, lake)
-    assert contents(lake) == now
-    audit(session, lake, log)
-    assert contents(lake) == undisturbed
-
-
 def test_a_rebuild_that_was_killed_comes_first(session, lake, monkeypatch):
     commit = Lake.commit
 
@@ -412,12 +383,6 @@ AS_BEFORE = ("as_of", "retention_ms", "retention_source", "release_version", "ru
 AS_BEFORE += ("partitions", "newest_log_timestamp", "notes")
 
 
-@pytest.fixture
-def asked(local, lake):
-    """The lake, and the numbers of two audits that saw ends of topics, long ago."""
-    return lake, see_ends_of_topics(local, lake)
-
-
 def see_ends_of_topics(session, lake):
     """Two audits that did so and nothing else, long ago; their numbers."""
     started, written = Lake.open(session, str(lake)), []
@@ -434,22 +399,3 @@ def see_ends_of_topics(session, lake):
 def ends_by(lake):
     """Which audits have how many rows of topic_offsets."""
     return Counter(row["audit_id"] for row in rows(lake, "topic_offsets"))
-
-
-def test_ends_of_topics_stay_through_upkeep_and_rebuilds(session, asked):
-    lake, written = asked
-    before = contents(lake, ["topic_offsets"])
-    assert len(DeltaTable(f"{lake}/topic_offsets").file_uris()) == 2
-    summary = maintain(session, lake)
-    assert "  topic_offsets: 2 files to 1" in "\n".join(summary.lines())
-    run_rebuild(session, RebuildOptions(lake=str(lake), release_version="4.2"))
-    assert contents(lake, ["topic_offsets"]) == before
-    assert ends_by(lake) == dict.fromkeys(written, 2)
-
-
-def test_a_deleted_table_of_ends_is_created_again_without_a_rebuild(session, asked, log):
-    lake, _ = asked
-    shutil.rmtree(lake / "topic_offsets")
-    row = audit(session, lake, log).audit
-    assert not [note for note in row.notes if "rebuilt" in note]
-    assert ends_by(lake) == {}

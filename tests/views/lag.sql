@@ -15,6 +15,16 @@ INSERT INTO committed_offsets (offsets_partition, group_id, topic, partition, co
 SELECT log_start_offset, log_end_offset, lag, records_lost, will_reset, seen_at, count(*) FROM lag GROUP BY ALL;
 VALUES (NULL, NULL, NULL, NULL, NULL, NULL, 19);
 
+-- Share partitions: an unknown start offset or count has no lag, nor has one that no BIGINT holds, nor a topic that was
+-- created again since, or whose end no audit saw.
+INSERT INTO share_partitions (group_id, topic_id, topic, partition, start_offset, delivery_complete_count) VALUES
+  ('s0', 'A', 'jobs', 0, 40, 3), ('s1', 'A', 'jobs', 0, NULL, 3), ('s2', 'A', 'jobs', 0, 40, NULL), ('s3', 'A', 'jobs', 1, 13, 0),
+  ('s4', 'A', 'jobs', 0, -9223372036854775808, 0), ('s5', 'A', 'jobs', 0, 100 - 9223372036854775807, 0),
+  ('s6', 'created before', 'jobs', 0, 40, 3), ('s7', 'A', 'jobs', 2, 5, 0), ('s8', 'A', 'jobs', 9, 5, 0);
+
+SELECT lag, log_end_offset, count(*) FROM share_lag GROUP BY ALL;
+VALUES (NULL, NULL, 9);
+
 -- The audit before saw other ends; the newest one has rows for all but the topic `new`.
 INSERT INTO topic_offsets (audit_id, topic, partition, topic_id, log_start_offset, log_end_offset, status, seen_at) VALUES
   (3, 't', 0, NULL, 0, 50, 'ok', h(0)), (3, 'new', 0, NULL, 0, 50, 'ok', h(0)), (5, 't', 0, NULL, 0, 100, 'ok', h(24)),
@@ -34,3 +44,7 @@ VALUES ('behind', 't', 0, 0, 100, 60, 0, false, h(24)), ('behind', 't', 0, 0, 10
   ('of a partition that is gone', 't', 2, NULL, NULL, NULL, NULL, NULL, h(24)), ('new since', 'new', 0, NULL, NULL, NULL, NULL, NULL, NULL),
   ('quoted', 'it''s', 0, 6, 6, 1, 1, true, h(24)), ('lowest', 't', 0, 0, 100, NULL, NULL, true, h(24)),
   ('highest', 't', 1, 10, 12, 12 - 9223372036854775807, 0, NULL, h(24));
+
+SELECT group_id, lag, log_end_offset FROM share_lag;
+VALUES ('s0', 57, 100), ('s1', NULL, 100), ('s2', NULL, 100), ('s3', -1, 12), ('s4', NULL, 100), ('s5', 9223372036854775807, 100),
+  ('s6', NULL, NULL), ('s7', NULL, NULL), ('s8', NULL, NULL);

@@ -192,14 +192,6 @@ def test_expiring_offsets_for_any_retention_agree_with_the_rules(release: str, c
     assert said(views, f"make_timestamptz({soon * 1000}), INTERVAL 3 DAY") == until
 
 
-def test_expiring_offsets_have_their_groups_type_and_state() -> None:
-    tables = few("4.3.1")
-    groups = {(group["offsets_partition"], group["group_id"]): group for group in tables["groups"]}
-    for row in rows_of(in_duckdb(in_tables(tables, "4.3.1")), "SELECT * FROM expiring()"):
-        group = groups[row["offsets_partition"], row["group_id"]]
-        assert (row["group_type"], row["state"]) == (group["group_type"], group["state"])
-
-
 @pytest.mark.spark
 def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
     named, tables = names(300), few("4.3.1")
@@ -213,11 +205,3 @@ def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
     assert said(views, "") == expected(tables, "4.3.1", R)
     emptied = expected(tables, "4.3.1", 3 * DAY, if_empty=True)
     assert said(views, "NULL, INTERVAL '259200.000' SECOND, True") == emptied
-
-
-def test_the_partition_count_of_many_groups_needs_little_memory() -> None:
-    tables = groups_of([f"service-{number}" for number in range(10_000)], 50)
-    connection = in_duckdb(tables, alone=True)
-    # Each of 2,000 numbers with each group are 20 million pairs.
-    connection.execute("SET memory_limit = '100MB'; SET max_temp_directory_size = '0MB'; SET threads = 2")
-    assert rows_of(connection, "SELECT offsets_partition_count() AS n") == [{"n": 50}]

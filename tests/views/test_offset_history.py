@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,6 @@ from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import Record, at, lines_of, records
-from tests.views.recorded import tables_of
 from tests.views.replayed_logs import Effect, Owner, plain
 
 every_log = pytest.mark.parametrize("name", SOME_LOGS)
@@ -99,12 +97,6 @@ def test_the_owner_is_the_member_that_the_partition_was_assigned_to_then(name: s
         assert said in owners if owners else said == (None, None, None), row
 
 
-def test_many_commits_of_a_log_have_an_owner_and_many_have_none() -> None:
-    views = in_duckdb(tables_of("mixed-upgrade"))
-    counts = Counter(row["owner_member_id"] is not None for row in rows_of(views, "SELECT * FROM offset_history"))
-    assert min(counts[True], counts[False]) > 50
-
-
 @every_log
 def test_spans_of_owners_equal_those_of_a_replay(name: str) -> None:
     log = history_log(name)
@@ -181,21 +173,6 @@ def owners(*versions: Record) -> list[tuple[Any, ...]]:
         tuple(row.values())
         for row in rows_of(in_duckdb(tables_with(*versions)), f"SELECT {columns} FROM partition_owners")
     )
-
-
-def test_a_partition_that_stays_with_its_member_is_one_span() -> None:
-    log = (version(1, "a", 0), version(3, "a", 0, 1), version(5, "a", 0), version(7, "a"), version(9, "a", 0))
-    here = "/10.0.0.1"
-    assert owners(*log) == [(0, "a", here, 1, 7, at(7)), (0, "a", here, 9, None, None), (1, "a", here, 3, 5, at(5))]
-
-
-def test_a_member_that_comes_from_elsewhere_begins_a_new_span() -> None:
-    log = (version(1, "a", 0), version(3, "a", 0, client_host="/10.0.0.2"), version(5, "a", 0))
-    assert owners(*log) == [
-        (0, "a", "/10.0.0.1", 1, 3, at(3)),
-        (0, "a", "/10.0.0.1", 5, None, None),
-        (0, "a", "/10.0.0.2", 3, 5, at(5)),
-    ]
 
 
 def test_an_end_without_a_time_has_the_next_known_time_else_the_last_at_which_it_held() -> None:

@@ -1,6 +1,6 @@
 """Real brokers did what was decided: after each of their clean-ups the view reports exactly those as `removed`.
 
-The corpus is that of 4.3.1 of tests/expiry/test_recorded_expiry.py: an audit before each clean-up, and one after it.
+The corpus is that of 4.3.1 (tests/logs/recorded_expiry.py): an audit before each clean-up, and one after it.
 """
 
 from __future__ import annotations
