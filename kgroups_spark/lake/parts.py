@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -60,8 +61,7 @@ class Part:
     stats_json: str
 
 
-@dataclass(frozen=True)
-class PartWriter:
+class PartWriter(NamedTuple):
     """Writes parts of one table under a lake's path. It is small and picklable: the driver creates it, tasks use it."""
 
     table_name: str
