@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import nights
-from benchmarks.generate_log import SLOTS_PER_GROUP, Shape, generate, generate_live
+from benchmarks.generate_log import SLOTS_PER_GROUP, Shape, generate, generate_live, generate_rebalance
 from benchmarks.wire import CODECS
 
 HERE = Path(__file__).parent
@@ -111,7 +111,7 @@ def _log(work: Path, shape: Shape, generator: Callable[[Path, Shape], int] = gen
     """The folder of the log, which is kept for the next run."""
     folder = work / "-".join([generator.__name__, *(str(value) for value in asdict(shape).values())])
     if not (folder / "whole").exists():
-        _say(f"generating {shape.records or shape.groups * SLOTS_PER_GROUP:,} records")
+        _say(f"generating {shape.records or shape.groups * shape.slots:,} records")
         generator(folder, shape)
         (folder / "whole").touch()
     return folder
@@ -139,8 +139,8 @@ def _decode_and_replay(options: argparse.Namespace, work: Path) -> list[Ratio]:
 def _whole_audits(options: argparse.Namespace, work: Path) -> list[Ratio]:
     usual, hard = (_log(work, _shape(options, options.records, kind=kind)) for kind in ("usual", "hard"))
     return [
-        *_against_spark(options, work, "whole audit of a usual log, against Spark's writer", usual, 1.3),
-        *_against_spark(options, work, "whole audit of a hard log, against Spark's writer", hard, 2.0),
+        *_against_spark(options, work, "whole audit of a usual log, against Spark's writer", usual, 0.9, 0.5),
+        *_against_spark(options, work, "whole audit of a hard log, against Spark's writer", hard, 1.6),
     ]
 
 
@@ -154,12 +154,15 @@ def _large_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
     return [*ratios, Ratio("largest worker, against 1/20 of the records", many, few, "MB", many / few, 1.1)]
 
 
-def _against_spark(options: argparse.Namespace, work: Path, what: str, log: Path, target: float) -> list[Ratio]:
+def _against_spark(
+    options: argparse.Namespace, work: Path, what: str, log: Path, target: float, of_local: float | None = None
+) -> list[Ratio]:
     _say(f"{what}, {options.audit_rounds} rounds and one to warm up")
     result = _json("whole_audit", options, log, work / "audits", options.audit_rounds)
-    rounds = {name: [each[name] for each in result["rounds"]] for name in ("audit", "write", "second")}
+    rounds = {name: [each[name] for each in result["rounds"]] for name in ("audit", "write", "second", "local")}
     return [
         _ratio(what, rounds["audit"], rounds["write"], target),
+        _ratio("  the same without Spark, against Spark's writer", rounds["local"], rounds["write"], of_local),
         _ratio("  one more with nothing new, against it", rounds["second"], rounds["audit"], None),
     ]
 
@@ -182,15 +185,70 @@ def _skewed_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
 
 
 def _small_partitions(options: argparse.Namespace, work: Path) -> list[Ratio]:
-    """The costs for the same records in Kafka's 50 offsets partitions and in 8."""
-    audits = []
-    for count in (50, 8):
-        log = _log(work, _shape(options, 200_000, kind="usual", partitions=count))
-        _say(f"200,000 records in {count} partitions, {options.audit_rounds} rounds and one to warm up")
-        rounds = _json("whole_audit", options, log, work / "partitions", options.audit_rounds)["rounds"]
-        audits.append([each["audit"] for each in rounds])
-    small, large = audits
-    return [_ratio("200,000 records in 50 partitions, against 8", small, large, 1.2)]
+    """The costs of the same records in Kafka's 50 offsets partitions, and in 500, against 8."""
+    logs = {n: _log(work, _shape(options, 200_000, kind="usual", partitions=n)) for n in (8, 50, 500)}
+    audits = _in_process(options, work, logs)
+    few = audits.pop(8)
+    return [
+        _ratio(f"200,000 records in {n} partitions, against 8", audits[n], few, target)
+        for n, target in ((50, 1.2), (500, 2.3))
+    ]
+
+
+def _stuck_rebalance(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    """Snapshots of a group of 2,000 members, against as many members in groups of 20."""
+    shape = _shape(options, options.records // 25, groups=100)
+    logs = {n: _log(work, replace(shape, members=n, groups=2000 // n), generate_rebalance) for n in (2000, 20)}
+    audits = _in_process(options, work, logs)
+    return [_ratio("a stuck rebalance of 2,000 members, against 20", audits[2000], audits[20], None)]
+
+
+def _many_groups(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    """The driver's peak for a hundred times the groups, with an offset and three members each."""
+    counts = (options.records // 5, options.records // 500)
+    logs = {n: _log(work, _shape(options, 0, groups=n, slots=1), generate_live) / "1" for n in counts}
+    many, few = (_audited(log, work / "groups")["peak_bytes"] / 1e6 for log in logs.values())
+    return [Ratio(f"driver's peak, {counts[0]:,} groups, against {counts[1]:,}", many, few, "MB", many / few, 1.5)]
+
+
+def _in_process(options: argparse.Namespace, work: Path, logs: dict[int, Path]) -> dict[int, list[float]]:
+    """CPU seconds of audits without Spark, by log, in alternation."""
+    seconds: dict[int, list[float]] = {name: [] for name in logs}
+    for number in range(options.audit_rounds):
+        _say(f"audits without Spark, round {number + 1} of {options.audit_rounds}")
+        for name, log in logs.items():
+            seconds[name].append(_audited(log, work / "in-process")["audit"])
+    return seconds
+
+
+def _audited(log: Path, lake: Path, *, is_new: bool = True) -> dict[str, float]:
+    """The result of benchmarks.in_process for an audit into a new lake, or into the lake as it is."""
+    if is_new:
+        shutil.rmtree(lake, ignore_errors=True)
+    command = [sys.executable, "-m", "benchmarks.in_process", str(log), str(lake)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent).stdout
+    found: dict[str, float] = json.loads(output)
+    return found
+
+
+IMPORTS = "import benchmarks.in_process"
+
+
+def _start(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    """Imports, and an audit with nothing new beyond them."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    log, lake = _log(work, _shape(options, options.records // 5, kind="usual")), work / "start"
+    _audited(log, lake)
+    ours, libraries, nothing_new = list[float](), list[float](), list[float]()
+    for number in range(options.audit_rounds):
+        _say(f"imports and nothing new, round {number + 1} of {options.audit_rounds}")
+        ours.append(nights.cpu_of([sys.executable, "-c", IMPORTS]))
+        libraries.append(nights.cpu_of([sys.executable, "-c", "import numpy, pyarrow"]))
+        nothing_new.append(_audited(log, lake, is_new=False)["audit"])
+    return [
+        _ratio("imports of an audit without Spark, against NumPy, pyarrow", ours, libraries, 1.5),
+        _ratio("nothing new without Spark, against its imports", nothing_new, ours, None),
+    ]
 
 
 def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
@@ -276,6 +334,9 @@ MEASURES: dict[str, Callable[[argparse.Namespace, Path], list[Ratio]]] = {
     "live": _live_offsets,
     "skew": _skewed_log,
     "partitions": _small_partitions,
+    "rebalance": _stuck_rebalance,
+    "groups": _many_groups,
+    "start": _start,
     "nights": _nights,
     "local": _without_spark,
 }

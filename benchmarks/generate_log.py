@@ -15,7 +15,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +39,8 @@ EVENTS = ("created.v1", "updated.v2", "events", "snapshots.compacted")
 @dataclass(frozen=True)
 class Shape:
     """The log to generate. `transactional`: share of the commit batches. `skew`: the first partition's share of the
-    records, while all others have equal shares; 0: all shares are equal."""
+    records, while all others have equal shares; 0: all shares are equal. `slots`: the offsets of a group of
+    generate_live. `members`: those of a group of generate_rebalance."""
 
     records: int
     partitions: int = 8
@@ -49,6 +50,8 @@ class Shape:
     seed: int = 1
     kind: str = "hard"
     skew: float = 0.0
+    slots: int = SLOTS_PER_GROUP
+    members: int = 0
 
     def shares(self) -> list[int]:
         """The records of each partition."""
@@ -105,7 +108,7 @@ def _write_nights(folder: Path, shape: Shape, nights: int, partition: int, group
 
 def generate_live(folder: Path, shape: Shape) -> int:
     """Writes two nights of a log in which every commit of the first is a live offset: `shape.groups` groups with
-    SLOTS_PER_GROUP each, of which the second night commits those of each hundredth group again. The segments of night
+    `shape.slots` each, of which the second night commits those of each hundredth group again. The segments of night
     n are below `folder/n`. Returns the number of records."""
     placed: dict[int, list[str]] = {p: [] for p in range(shape.partitions)}
     for number in range(shape.groups):
@@ -123,7 +126,16 @@ def _write_live(folder: Path, shape: Shape, partition: int, names: list[str]) ->
     return log.write(0)
 
 
+def generate_rebalance(folder: Path, shape: Shape) -> int:
+    """Writes a log of classic groups that never stop rebalancing: snapshots with the same `shape.members` members, of
+    one group after the other, `shape.records` of members in all. Returns the number of records."""
+    (groups,) = _groups(replace(shape, partitions=1)).values()
+    return PartitionLog(folder / "__consumer_offsets-0", shape, 0, groups).write_rebalance()
+
+
 def _write(folder: Path, shape: Shape, partition: int, groups: list[Group], records: int) -> int:
+    if not groups:  # some of very many partitions
+        return 0
     return PartitionLog(folder / f"__consumer_offsets-{partition}", shape, partition, groups).write(records)
 
 
@@ -188,13 +200,24 @@ class PartitionLog:
         with open(self.folder / f"{self._offset:020d}.log", "wb") as segment:
             for name in names:
                 group = Group(
-                    name, _slots(name, f"{TEAMS[0]}.{EVENTS[0]}-{self._rng.randrange(40)}", SLOTS_PER_GROUP), [], []
+                    name, _slots(name, f"{TEAMS[0]}.{EVENTS[0]}-{self._rng.randrange(40)}", self._shape.slots), [], []
                 )
                 group.topics = [group.slots[0].topic]
                 self._now += self._rng.randrange(40)
                 segment.write(self._records(self._commits_of(group, group.slots, True, True)))
                 if with_members:
                     segment.write(self._records([self._generation(group, LIVE_MEMBERS)]))
+
+    def write_rebalance(self) -> int:
+        """Writes the snapshots, into one segment. Returns their number."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / f"{0:020d}.log", "wb") as segment:
+            for number in range(self._shape.records // self._shape.members):
+                group = self._groups[number % len(self._groups)]
+                self._rng = random.Random(group.group_id)  # the same ids and hosts in each snapshot
+                self._now += 1000
+                segment.write(self._records([self._generation(group, self._shape.members)]))
+        return self._offset
 
     def _batch(self, is_v4: bool) -> bytes:
         rng = self._rng

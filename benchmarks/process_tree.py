@@ -23,7 +23,7 @@ def cpu_of(work: Callable[[], None]) -> float:
 
 def peak_worker_bytes() -> int:
     """The largest resident size that any of Spark's Python workers has reached."""
-    return max((_peak_bytes(pid) for pid in tree() if _is_worker(pid)), default=0)
+    return max((peak_bytes(pid) for pid in tree() if _is_worker(pid)), default=0)
 
 
 def tree() -> list[int]:
@@ -57,7 +57,8 @@ def _is_worker(pid: int) -> bool:
         return False
 
 
-def _peak_bytes(pid: int) -> int:
+def peak_bytes(pid: int) -> int:
+    """The largest resident size of a process so far; 0 if it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

@@ -43,8 +43,7 @@ from kgroups_spark.words import DAY_MS, UNITS_MS, counted, format_duration, name
 DEFAULT_DELETE_RETENTION_MS = DAY_MS
 
 
-@dataclass(frozen=True)
-class TooOld:
+class TooOld(NamedTuple):
     """A partition with a last read longer ago (`age`, ms) than `delete.retention.ms`: if offsets are missing in its new
     span, tombstones may be among them."""
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -52,8 +53,7 @@ from kgroups_spark.words import counted, to_epoch_ms
 REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "quarantine")
 
 
-@dataclass(frozen=True)
-class DecodeTask:
+class DecodeTask(NamedTuple):
     """The quarantined records that decode now, as rows of their tables. `counts_traffic`: group_traffic gets them,
     too."""
 

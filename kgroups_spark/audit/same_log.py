@@ -6,9 +6,10 @@ A log that differs may have been cut back (KnownReadings.cut); any other one is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +44,7 @@ class MaybeCutBack(AnotherLog):
     """The given log differs from the lake's, but may be the same log after a cut."""
 
 
-@dataclass(frozen=True)
-class CutBack:
+class CutBack(NamedTuple):
     """The range of a partition from `from_offset` to `to_offset` (exclusive) is replaced. `before`: how far the
     partition counts as read afterwards; None: nothing counts."""
 
@@ -68,8 +68,7 @@ class CutBack:
 Reading = tuple[int, PartitionProgress]
 
 
-@dataclass(frozen=True)
-class KnownReadings:
+class KnownReadings(NamedTuple):
     """The lake's knowledge of its log, besides the last audit's entry.
 
     earlier      an offsets partition -> the readings of finished audits, newest first

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -393,8 +392,7 @@ def first_change_of(audit_id: int) -> int:
     return audit_id << CHANGE_BITS
 
 
-@dataclass(frozen=True)
-class Fence:
+class Fence(NamedTuple):
     """Commits the changes of one audit. `check_claim` is called before each of them and raises if the claim is lost."""
 
     lake: Lake

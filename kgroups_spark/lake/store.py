@@ -12,8 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kgroups_spark.lake.parts import Part
 
@@ -26,8 +25,7 @@ class ChangedMeanwhile(Exception):
     """Another process committed to the table between reading its files and replacing them: nothing was committed."""
 
 
-@dataclass(frozen=True)
-class TableFile:
+class TableFile(NamedTuple):
     """A data file of a version of a table: its size in bytes; `stats` as in Delta's log, empty if the log has none."""
 
     path: str

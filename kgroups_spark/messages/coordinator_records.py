@@ -51,8 +51,7 @@ def offsets_partition(group_id: str, partition_count: int) -> int:
 OFFSET_COMMIT_TYPES = (0, 1)
 
 
-@dataclass(frozen=True)
-class RecordType:
+class RecordType(NamedTuple):
     number: int
     name: str  # as in Kafka's message files, without Key or Value: "GroupMetadata"
     key: Definition
@@ -87,8 +86,7 @@ TRANSACTION_STATE = record_types("__transaction_state")
 Key = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class CoordinatorLog:
+class CoordinatorLog(NamedTuple):
     """One of the topics. `partition_by`: the key's fields whose texts, joined by colons, are hashed."""
 
     topic: str
@@ -124,8 +122,7 @@ COORDINATOR_LOGS = {log.topic: log for log in (GROUP_LOG, SHARE_LOG, TRANSACTION
 REASONS = ("unknown_record_type", "unknown_value_version", "truncated", "empty_value", "null_key")
 
 
-@dataclass(frozen=True)
-class Undecodable:
+class Undecodable(NamedTuple):
     """A record that cannot be used, and the fields of it that could be read (else None)."""
 
     reason: str  # one of REASONS
@@ -160,8 +157,7 @@ class BadValue(Exception):
     """A value that cannot be used. `args`: one of REASONS, a sentence, and the version if that was readable."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """One layout of one value version. `missing`: values for the released layout's fields that this one lacks."""
 
     name: str

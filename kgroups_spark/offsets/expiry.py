@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -139,8 +139,7 @@ def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | 
     return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
 
 
-@dataclass(frozen=True)
-class GroupConditions:
+class GroupConditions(NamedTuple):
     """The conditions on the offsets of each row of `groups`; a last element, for the row NOWHERE, means no group.
 
     is_share, is_active,     none of its offsets expires: `share_group`, `group_active`,

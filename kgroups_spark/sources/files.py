@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 from pyarrow import fs
@@ -321,8 +321,7 @@ def _differ(one: object, other: object) -> bool:
     return one is not None and other is not None and one != other
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry of a folder: a file, or not (a folder, a link whose target is gone, a pipe)."""
 
     name: str

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -426,16 +426,14 @@ def _cut_off(file: CheckedFile, position: int, end: int) -> CorruptBatch:
 # Which of several copies of a partition is read.
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """One copy per partition, by partition; `notes` has sentences about the copies left out: one for all equal ones."""
 
     copies: list[PartitionCopy]
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class _Looked:
+class _Looked(NamedTuple):
     """A copy, the newest confirmed leader epoch at its end (-1: none), and its last batch (empty: it has none)."""
 
     log: SegmentLog
