@@ -84,7 +84,7 @@ def require_lake_path(location: str) -> None:
     require_bucket(location)
     if not is_path(location):
         require_pyspark()
-        from kgroups_spark.lake.kernel import schema_words
+        from kgroups_spark.lake.hadoop import schema_words
 
         schema_words(location)
         if not may_have_catalog():
