@@ -341,7 +341,6 @@ def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
     from kgroups_spark.sources.partition_log import SegmentPiece
     from kgroups_spark.sources.segment_log import SegmentReading, Span
-    from kgroups_spark.sources.segments import foreign_form
 
     lines = RecordLines(segments.topic, segments.partition, COORDINATOR_LOGS[segments.log or TOPICS[0]])
 
@@ -352,8 +351,6 @@ def _lines(segments: Segments) -> Iterator[Line]:
     for pieces in lots:
         span = Span(segments.topic or TOPICS[0], segments.partition or 0, pieces)
         reading = SegmentReading(span)
-        if segments.copy is None and (form := foreign_form(pieces[0].path)):
-            raise UsageError(f"{pieces[0].path} is not a segment{form}")
         for path, item in reading.items():
             yield from lines.of(path, item)
         if reading.held_back is not None:
