@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.cli.form import UNUSED_LAKE, Option, group_value, name_value
+from kgroups_spark.cli.form import UNUSED_LAKE, Option, name_value, text_value
 from kgroups_spark.cli.output import json_line, say
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import (
@@ -41,7 +41,7 @@ from kgroups_spark.records.columns import (
     control_type_name,
     coordinator_epoch,
 )
-from kgroups_spark.words import did_you_mean, format_time, quoted, typed_word
+from kgroups_spark.words import did_you_mean, format_time, quoted, shell_word
 
 if TYPE_CHECKING:
     from kgroups_spark.sources.segments import PartitionCopy
@@ -208,7 +208,7 @@ OPTIONS = (
     Option(
         "--group G ...",
         "only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
-        group_value,
+        text_value,
     ),
     UNUSED_LAKE,
     Option("--format json", "json, always", name_value(("json",)), "json"),
@@ -224,7 +224,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in chosen_lines(_lines(segments), groups, seen):
             sys.stdout.write(json_line(line))
     for group in sorted(groups - seen.groups):
-        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, typed_word)}")
+        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, shell_word)}")
     if not any(segments.files for segments in found):
         raise KgroupsError(f"{' '.join(arguments.paths)}: no segment file (*.log)")
     if seen.damaged_batches and not seen.records:
