@@ -181,19 +181,10 @@ def python_rows(table: pa.Table) -> Rows:
     try:
         return to_rows(table)
     except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
-        name = next((name for name in table.schema.names if _has_no_values_for_python(table.select([name]))), "?")
         raise KgroupsError(
-            f'column "{name}" has a value that cannot be shown, such as a time outside the years 1 to 9999; '
+            "the answer has a value that cannot be shown, such as a time outside the years 1 to 9999; "
             "CAST(... AS VARCHAR) shows it"
         ) from error
-
-
-def _has_no_values_for_python(column: pa.Table) -> bool:
-    try:
-        to_rows(column)
-    except (OverflowError, TypeError, ValueError, pa.ArrowException):
-        return True
-    return False
 
 
 def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
