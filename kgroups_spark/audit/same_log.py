@@ -20,7 +20,7 @@ from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
 from kgroups_spark.records.damage import NO_EPOCH
 from kgroups_spark.replay.shard_states import reduced_to
-from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.sources.partition_log import PartitionLog, SegmentPiece
 
 # A log that was cut back: it ends before the last offset that the lake has read, or has a later leader's records
 # there.
@@ -219,7 +219,7 @@ def is_known_end(log: PartitionLog, before: PartitionProgress) -> bool:
 def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     """Raises AnotherLog if the log ends before the offset read last, or if the last batch that was read is not there
     and the log has lower leader epochs, was rewritten from some offset on, has a batch across the borders of that
-    batch, or another one in its place."""
+    batch, has it at a later offset, or another one in its place."""
     offset, crc = before.last_batch_offset, before.last_batch_crc
     if offset is None or crc is None:
         return
@@ -240,10 +240,29 @@ def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
         )
     _require_not_rewritten(log, before, found)
     _require_same_borders(log, (offset, before.end_offset), found)
+    if log.log_start_offset <= offset:  # else that batch was deleted, and its bytes may have been written again
+        _require_not_moved(log, offset, before, found)
     if len(at_offset) and is_untouched(found, before):
         raise AnotherLog(
             f"this is another log: the batch at offset {offset} of {log.where} has checksum "
             f"{int(at_offset.crc[0])}, the lake has read one with {crc}; use a new lake"
+        )
+
+
+def _require_not_moved(log: PartitionLog, offset: int, before: PartitionProgress, found: BatchColumns) -> None:
+    """Raises AnotherLog if the last batch that was read now has a later offset: one of the two is damaged.
+
+    Two batches have the same bytes if the same was written twice in a millisecond. If the cleaner has removed the
+    first, the second one follows where the lake goes on, and is not in the last segment, which is never cleaned.
+    """
+    is_moved = (found.crc == before.last_batch_crc) & (found.magic >= 2) & (found.base_offset > offset)
+    moved = found.base_offset[is_moved]
+    first = next(iter(log.new_pieces(before.end_offset, ())), None) if before.end_offset in moved else None
+    may_be_a_second = first and not (isinstance(first, SegmentPiece) and first.file and first.file.is_last)
+    if len(moved) and not may_be_a_second:
+        raise AnotherLog(
+            f"the last batch that the lake has read of {log.where} was at offset {offset}, and now "
+            f"is at offset {moved[0]}: one of the two is damaged"
         )
 
 

@@ -34,7 +34,7 @@ from kgroups_spark.words import did_you_mean
 
 _USED = """
     client.id default.api.timeout.ms request.timeout.ms sasl.client.callback.handler.class sasl.jaas.config
-    sasl.login.callback.handler.class sasl.mechanism
+    sasl.kerberos.service.name sasl.login.callback.handler.class sasl.mechanism
     sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url security.protocol
     ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.certificate.chain

@@ -9,6 +9,7 @@ login module, 4.x as properties that come first (KIP-1139); both are taken (OAut
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import re
@@ -333,15 +334,20 @@ def _require_known_classes(properties: Mapping[str, str]) -> None:
 
 
 KAFKA = "org.apache.kafka.common.security"
-# The login module of each mechanism. Kafka's default, GSSAPI (Kerberos), is not spoken here.
+# Mechanism and the login modules that fit it.
 MODULES = {
-    "PLAIN": f"{KAFKA}.plain.PlainLoginModule",
-    "SCRAM-SHA-256": f"{KAFKA}.scram.ScramLoginModule",
-    "SCRAM-SHA-512": f"{KAFKA}.scram.ScramLoginModule",
-    "OAUTHBEARER": f"{KAFKA}.oauthbearer.OAuthBearerLoginModule",
+    "PLAIN": (f"{KAFKA}.plain.PlainLoginModule",),
+    "SCRAM-SHA-256": (f"{KAFKA}.scram.ScramLoginModule",),
+    "SCRAM-SHA-512": (f"{KAFKA}.scram.ScramLoginModule",),
+    "OAUTHBEARER": (f"{KAFKA}.oauthbearer.OAuthBearerLoginModule",),
+    "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", "com.ibm.security.auth.module.Krb5LoginModule"),
+    "AWS_MSK_IAM": ("software.amazon.msk.auth.iam.IAMLoginModule",),
 }
+# Imports of kafka-python, by mechanism.
+PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
+MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 # Options of login modules that are not secret; every other option counts as a secret.
-PUBLIC_OPTIONS = ("username", "clientId", "scope")
+PUBLIC_OPTIONS = ("username", "clientId", "scope", "serviceName", "principal", "keyTab", "awsProfileName", "awsRoleArn")
 PUBLIC_PREFIXES = (
     "extension_",
     "unsecuredLogin",
@@ -358,6 +364,7 @@ class Sasl:
     mechanism: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    kerberos_service_name: str | None = None
     tokens: TokenSource | None = field(default=None, repr=False)
     extensions: tuple[tuple[str, str], ...] = ()
 
@@ -367,6 +374,8 @@ class Sasl:
         if self.username is not None:
             settings["sasl_plain_username"] = self._sent_username(self.username)
             settings["sasl_plain_password"] = self.password
+        if self.kerberos_service_name is not None:
+            settings["sasl_kerberos_service_name"] = self.kerberos_service_name
         if self.tokens is not None:
             settings["sasl_oauth_token_provider"] = BearerTokens(self.tokens, dict(self.extensions))
         return settings
@@ -390,32 +399,64 @@ def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets
 
     Raises BadClientProperty, UsageError for unreadable files.
     """
-    mechanism = properties.get("sasl.mechanism")
-    if mechanism is None:
-        raise BadClientProperty(f"there is no sasl.mechanism: set one of {', '.join(MODULES)}")
-    options = _module(one_of("sasl.mechanism", mechanism, MODULES), properties).options
-    for name in (HANDLER, "sasl.client.callback.handler.class"):
-        if name in properties and (mechanism, name) != ("OAUTHBEARER", HANDLER):
-            raise BadClientProperty(f"{name} is Java and cannot run here: leave it out")
-    if mechanism == "OAUTHBEARER":
+    mechanism = one_of("sasl.mechanism", properties.get("sasl.mechanism", "GSSAPI"), MODULES)
+    module = _module(mechanism, properties)
+    _require_no_java(mechanism, properties)
+    _require_package(mechanism)
+    options = module.options
+    if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        found = _with_password(mechanism, options)
+    elif mechanism == "OAUTHBEARER":
         source = token_source(properties, options, notes)
         found = Sasl(mechanism, tokens=source, extensions=tuple(extensions(options).items()))
+    elif mechanism == "GSSAPI":
+        found = Sasl(mechanism, kerberos_service_name=_service_name(properties, options))
+        notes.append("Kerberos tickets come from the credential cache on each machine that runs tasks: see kinit")
     else:
-        found = _with_password(mechanism, options)
+        found = _msk(options, notes)
     return found, _secrets(options)
 
 
 def _module(mechanism: str, properties: Mapping[str, str]) -> LoginModule:
-    fitting, config = MODULES[mechanism], properties.get(JAAS_CONFIG)
+    fitting = MODULES[mechanism]
+    config = properties.get(JAAS_CONFIG)
+    if config is None and mechanism in PACKAGES:
+        return LoginModule(fitting[0], {})  # its options are not needed here
     if config is None:
         raise BadClientProperty(
-            f"sasl.mechanism {mechanism} needs {JAAS_CONFIG}={fitting} required ...; "
+            f"sasl.mechanism {mechanism} needs {JAAS_CONFIG}={fitting[0]} required ...; "
             "(JAAS files of java.security.auth.login.config are not read)"
         )
     module = login_module(config)
-    if module.class_name != fitting:
-        raise BadClientProperty(f"sasl.mechanism is {mechanism}, which needs {fitting} in {JAAS_CONFIG}")
+    if module.class_name not in fitting:
+        raise BadClientProperty(_misfit(mechanism, module, "sasl.mechanism" in properties))
     return module
+
+
+def _misfit(mechanism: str, module: LoginModule, is_given: bool) -> str:
+    start = f"sasl.mechanism is {mechanism}" if is_given else f"there is no sasl.mechanism, which means {mechanism}"
+    known = [name for names in MODULES.values() for name in names]
+    if module.class_name not in known:
+        return f"{start}, which needs {MODULES[mechanism][0]} in {JAAS_CONFIG}: its class is not Kafka's"
+    fitting = " or ".join(name for name, modules in MODULES.items() if module.class_name in modules)
+    return f"{start}, but {JAAS_CONFIG} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
+
+
+def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:
+    if mechanism != "OAUTHBEARER" and HANDLER in properties:
+        raise BadClientProperty(f"{HANDLER} is Java and cannot run here: leave it out")
+    name = "sasl.client.callback.handler.class"
+    if name in properties and (mechanism, properties[name]) != ("AWS_MSK_IAM", MSK_HANDLER):
+        raise BadClientProperty(f"{name} is Java and cannot run here: leave it out")
+
+
+def _require_package(mechanism: str) -> None:
+    package = PACKAGES.get(mechanism)
+    if package and importlib.util.find_spec(package) is None:
+        raise BadClientProperty(
+            f"sasl.mechanism {mechanism} needs the Python package {package}, which is not installed: "
+            f"pip install {package}, here and on every machine that runs tasks"
+        )
 
 
 def _with_password(mechanism: str, options: Mapping[str, str]) -> Sasl:
@@ -427,6 +468,31 @@ def _with_password(mechanism: str, options: Mapping[str, str]) -> Sasl:
             f"{JAAS_CONFIG}: delegation tokens (tokenauth) are not supported; use username and password"
         )
     return Sasl(mechanism, options["username"], options["password"])
+
+
+def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> str:
+    """The service name of Kerberos, by the rules of org.apache.kafka.common.security.kerberos.KerberosLogin."""
+    if options.get("useKeyTab", "").lower() == "true":
+        raise BadClientProperty(
+            f"{JAAS_CONFIG}: key tables (useKeyTab) are not read here: kinit -k -t <keyTab> <principal> puts a ticket "
+            "into the credential cache, on each machine that runs tasks; then set useTicketCache=true"
+        )
+    name = "sasl.kerberos.service.name"
+    given = {value for value in (properties.get(name), options.get("serviceName")) if value}
+    if len(given) != 1:
+        raise BadClientProperty(
+            f"{name} and serviceName in {JAAS_CONFIG} differ" if given else f"sasl.mechanism GSSAPI needs {name}=kafka"
+        )
+    return given.pop()
+
+
+def _msk(options: Mapping[str, str], notes: list[str]) -> Sasl:
+    if set(options) & {"awsRoleArn", "awsProfileName"}:
+        raise BadClientProperty(
+            f"{JAAS_CONFIG}: profiles and roles come from the environment: AWS_PROFILE, or a role of the machine"
+        )
+    notes.append("botocore finds AWS credentials and the region, on each machine that runs tasks")
+    return Sasl("AWS_MSK_IAM")
 
 
 def _secrets(options: Mapping[str, str]) -> Secrets:

@@ -262,13 +262,23 @@ def test_a_lake_with_a_batch_under_a_wrong_offset_refuses_the_partition(tmp_path
         lake.audit()
 
 
-def test_the_last_batch_under_another_offset_may_have_been_written_twice(tmp_path: Path) -> None:
-    """And the cleaner has removed the one that the lake has."""
+@pytest.mark.parametrize(
+    ("again", "is_rolled", "is_sound"), [(6, True, True), (6, False, False), (7, True, False), (7, False, False)]
+)
+def test_the_last_batch_under_another_offset_refuses_the_partition(
+    tmp_path: Path, again: int, is_rolled: bool, is_sound: bool
+) -> None:
+    """Unless it may have been written twice, and the cleaner has removed the one that the lake has."""
     broker, lake = read_under(tmp_path, 5)
-    broker.path(0).write_bytes(b"".join([*map(commit, range(3)), moved(7, 6), commit(64)]))
-    broker.path(65).write_bytes(b"")
+    broker.path(0).write_bytes(b"".join([*map(commit, range(3)), moved(7, again), commit(64)]))
+    if is_rolled:
+        broker.path(65).write_bytes(b"")
+    if not is_sound:
+        with pytest.raises(AnotherLog, match=f"was at offset 5, and now is at offset {again}: one of the two is damag"):
+            lake.audit()
+        return
     lake.audit()
-    assert (sorted(lake.offsets), lake.next_offset, lake.notes) == ([0, 1, 2, 5, 6, 64], 65, [])
+    assert (sorted(lake.offsets), lake.next_offset, lake.notes) == ([0, 1, 2, 5, again, 64], 65, [])
 
 
 @pytest.mark.parametrize("kept", [[5, 6], [5]])

@@ -14,12 +14,19 @@ KAFKA = "org.apache.kafka.common.security"
 PLAIN = f'{KAFKA}.plain.PlainLoginModule required username="a=b,c" password="h=u,sh";'
 SCRAM = PLAIN.replace("plain.Plain", "scram.Scram")
 BEARER = f'{KAFKA}.oauthbearer.OAuthBearerLoginModule required extension_a="b";'
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true"
+MSK = "software.amazon.msk.auth.iam.IAMLoginModule required"
 
 
 def found(mechanism, config=None, **more):
     """SASL as another process unpickles it."""
     properties = {"sasl.mechanism": mechanism, **({"sasl.jaas.config": config} if config else {})}
     return pickle.loads(pickle.dumps(sasl({**properties, **more}, [])[0]))
+
+
+@pytest.fixture
+def every_package(monkeypatch):
+    monkeypatch.setattr("kgroups_spark.cluster.sasl.importlib.util.find_spec", lambda name: name)
 
 
 def first_bytes(settings):
@@ -50,6 +57,33 @@ def test_oauthbearer_sends_a_token_and_extensions(tmp_path):
     assert first_bytes(settings) == b"n,,\x01auth=Bearer t0ken\x01a=b\x01\x01"
 
 
+@pytest.mark.usefixtures("every_package")
+def test_kerberos_needs_the_name_of_the_service():
+    expected = {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": "kafka"}
+    assert found("GSSAPI", **{"sasl.kerberos.service.name": "kafka"}).settings() == expected
+    assert found("GSSAPI", f'{KRB5} serviceName="kafka";').settings() == expected
+    with pytest.raises(BadClientProperty, match=r"needs sasl\.kerberos\.service\.name=kafka$"):
+        found("GSSAPI", f"{KRB5};")
+    with pytest.raises(BadClientProperty, match=r"sasl\.kerberos\.service\.name and serviceName in .* differ"):
+        found("GSSAPI", f"{KRB5} serviceName=a;", **{"sasl.kerberos.service.name": "b"})
+    with pytest.raises(BadClientProperty, match=r"key tables \(useKeyTab\) are not read here: kinit -k -t"):
+        found("GSSAPI", f'{KRB5} useKeyTab=true keyTab="/k" serviceName=a;')
+
+
+@pytest.mark.usefixtures("every_package")
+def test_msk_takes_credentials_of_the_environment():
+    handler = {"sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler"}
+    assert found("AWS_MSK_IAM", f"{MSK};", **handler).settings() == {"sasl_mechanism": "AWS_MSK_IAM"}
+    with pytest.raises(BadClientProperty, match="profiles and roles come from the environment: AWS_PROFILE"):
+        found("AWS_MSK_IAM", f'{MSK} awsProfileName="x";')
+
+
+@pytest.mark.parametrize(("mechanism", "package"), [("GSSAPI", "gssapi"), ("AWS_MSK_IAM", "botocore")])
+def test_a_mechanism_whose_package_is_missing_says_how_to_install_it(mechanism, package):
+    with pytest.raises(BadClientProperty, match=f"not installed: pip install {package}, here and on every machine"):
+        found(mechanism, **{"sasl.kerberos.service.name": "kafka"})
+
+
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [
@@ -57,12 +91,12 @@ def test_oauthbearer_sends_a_token_and_extensions(tmp_path):
         ({"sasl.mechanism": "PLAIN"}, rf"PLAIN needs sasl\.jaas\.config={KAFKA}\.plain\.PlainLoginModule required"),
         (
             {"sasl.jaas.config": SCRAM},
-            r"^there is no sasl\.mechanism: set one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER$",
+            r"there is no sasl\.mechanism, which means GSSAPI, but sasl\.jaas\.config has ScramLoginModule, which is "
+            "for SCRAM-SHA-256 or SCRAM-SHA-512: set sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512$",
         ),
-        ({"sasl.mechanism": "GSSAPI"}, r"^sasl\.mechanism must be one of PLAIN, .* not 'GSSAPI'"),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'com.hush.Login required password="hush";'},
-            rf"sasl\.mechanism is PLAIN, which needs {KAFKA}\.plain\.PlainLoginModule in sasl\.jaas\.config$",
+            rf"sasl\.mechanism is PLAIN, which needs {KAFKA}\.plain\.PlainLoginModule in sasl\.jaas\.config: its class",
         ),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{KAFKA}.plain.PlainLoginModule required username=x;"},
