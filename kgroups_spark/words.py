@@ -215,10 +215,11 @@ _AS_NEAR = 0.2  # a name is left out if another one is nearer by more than this
 
 def did_you_mean(word: str, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
     """`; did you mean a or b?` with at most three known names like `word`, ignoring case, as `spelled` spells them,
-    or the one name that is the shown form of `word`; otherwise an empty text."""
-    by_lower_case = {name.lower(): name for name in known}
-    if cell_text(word) in by_lower_case.values():
-        return f"; did you mean {spelled(cell_text(word))}?"
+    or the one name that is shown as `word`; otherwise an empty text."""
+    names = list(known)
+    if (shown := next((name for name in names if cell_text(name) == word), word)) != word:
+        return f"; did you mean {spelled(shown)}?"
+    by_lower_case = {name.lower(): name for name in names}
     near = get_close_matches(word.lower(), by_lower_case, n=3, cutoff=0.6)
     if not near:
         return ""
@@ -241,9 +242,6 @@ def suggested(word: str, known: Sequence[str], aliases: Iterable[str] = ()) -> s
 
 # Text that already has the form of a spelled-out character.
 _LOOKS_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
-# The form of a character that a name can have, and a doubled backslash.
-_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u(?!d[89a-f])[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4}|[nrt\\])")
-_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 # The shown forms of an empty text, and of the text that looks like it.
 SPECIAL = {"": "''", "''": r"\x27\x27"}
 # Blanks that are invisible, or that look like the gap between two columns.
@@ -258,7 +256,7 @@ def printable(text: str) -> str:
 
 
 def cell_text(text: str) -> str:
-    r"""The text for a table's cell: two different texts never look alike, and `as_typed` reads it back.
+    r"""The text for a table's cell: two different texts never look alike.
 
     As `printable`; also, blanks at an end, and those after a blank, become `\x20`. If one of these forms is in the
     result, backslashes of the text itself are doubled. An empty text becomes `''`. A name of ordinary characters stays
@@ -271,28 +269,9 @@ def cell_text(text: str) -> str:
     return printable(_HIDDEN_BLANK.sub(r"\\x20", text.replace("\\", "\\\\")))
 
 
-def as_typed(text: str) -> str:
-    r"""The name that is shown as `text` (cell_text): `orders\x20` is the name with a blank at its end. A text that no
-    name is shown as is a name as it is."""
-    name = {shown: name for name, shown in SPECIAL.items()}.get(text)
-    if name is None and _LOOKS_ESCAPED.search(text):
-        name = _ESCAPE.sub(_unescaped, text)
-    return name if name is not None and cell_text(name) == text else text
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    form = escape[0][1:]
-    return _LETTERS[form] if form in _LETTERS else chr(int(form[1:], 16))
-
-
 def quoted(name: str) -> str:
     """The name in quotes, for a sentence."""
     return f"'{cell_text(name)}'" if name else cell_text(name)
-
-
-def typed_word(name: str) -> str:
-    r"""The name as one word of a shell's command line that `as_typed` reads: `'orders\x20'`."""
-    return shell_word(cell_text(name)) if name else "''"
 
 
 def json_text(json: str) -> str:

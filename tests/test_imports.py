@@ -24,7 +24,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 WITH_SPARK = {
     ".": "api errors",
     "cli": "open_lake",
-    "lake": "as_of_audit kernel lake replaced",
+    "lake": "as_of_audit hadoop lake replaced",
     "spark": "data_sources runner session",
     "sql": "by_spark",
     "tables": "schemas spark_types",

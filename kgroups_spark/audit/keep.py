@@ -54,10 +54,9 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake, named_if_lost
 from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.local import actions_in
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.replaced import STATE_LOGS, Replaced, partition_of
-from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, total_rows
+from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, actions_in, total_rows
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.ranges import believed_until
 from kgroups_spark.replay.shard_states import Horizons, Place, keep_states, of_groups, reduced_to

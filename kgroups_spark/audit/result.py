@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -413,23 +412,14 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     if found is None:
         columns["notes"] += (failure,)
         return
-    rows, failures = _rows(found.findings, work.audit_id)
+    rows, failure = attempt("writing findings", lambda: findings_table(found.findings, work.audit_id))
+    if rows is None:
+        columns["notes"] += (failure,)
+        return
     # Not in an attempt: an audit that lost its claim ends here.
     work.writer.append_table(FINDINGS, rows)
     columns["rows_added"][FINDINGS] = rows.num_rows
-    columns["notes"] += (*found.notes, *failures)
-
-
-def _rows(found: Sequence[Finding], audit_id: int) -> tuple[pa.Table, list[str]]:
-    """The rows, and notes on findings that the table rejects, which cost only themselves."""
-    rows, failure = attempt("writing findings", lambda: findings_table(found, audit_id))
-    if rows is not None:
-        return rows, []
-    if len(found) < 2:
-        return findings_table([], audit_id), [failure or ""]
-    half = len(found) // 2
-    tables, notes = zip(*(_rows(some, audit_id) for some in (found[:half], found[half:])), strict=True)
-    return pa.concat_tables(tables), list(dict.fromkeys(itertools.chain(*notes)))
+    columns["notes"] += tuple(found.notes)
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:

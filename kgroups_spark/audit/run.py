@@ -327,7 +327,7 @@ class Audit:
 def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
     """An audit, in the block: it has a number and a plan, and the lake is free of what unfinished audits left."""
     if not isinstance(spark, Local):
-        from kgroups_spark.lake.kernel import use_hadoops_storage
+        from kgroups_spark.lake.hadoop import use_hadoops_storage
 
         use_hadoops_storage(spark)
     with ExitStack() as stack:

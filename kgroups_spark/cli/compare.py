@@ -34,10 +34,10 @@ from kgroups_spark.cli.form import (
     WRITER,
     Option,
     fail_if_any,
-    group_value,
     positive_duration_value,
     release_value,
     screen,
+    text_value,
     write,
 )
 from kgroups_spark.cli.open_lake import existing_lake, start_engine
@@ -51,9 +51,9 @@ from kgroups_spark.words import (
     format_utc,
     named_partitions,
     quoted,
+    shell_word,
     to_datetime,
     to_epoch_ms,
-    typed_word,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ OPTIONS = (
         "release's default)",
         positive_duration_value,
     ),
-    Option("--group G ...", "only this group; may be repeated", group_value, []),
+    Option("--group G ...", "only this group; may be repeated", text_value, []),
     Option(
         "--all",
         "one table of all differences, including those that only follow from others (JSON and CSV have all of them)",
@@ -171,7 +171,7 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
     known = found.facts[0].names | found.facts[1].names
     for group in groups:
         if group not in known:
-            nearest = did_you_mean(group, known, typed_word)
+            nearest = did_you_mean(group, known, shell_word)
             raise KgroupsError(f"no group {quoted(group)} in this history by the rules of either release{nearest}")
 
 

@@ -23,10 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kgroups_spark.cli.form import UNUSED_LAKE, Option, group_value, name_value
+from kgroups_spark.cli.form import UNUSED_LAKE, Option, name_value, text_value
 from kgroups_spark.cli.output import json_line, say
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import (
@@ -36,8 +33,6 @@ from kgroups_spark.messages.coordinator_records import (
     GroupRecordDecoder,
     Undecodable,
 )
-from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
-from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.records.columns import (
     BatchColumns,
     CorruptBatch,
@@ -46,7 +41,7 @@ from kgroups_spark.records.columns import (
     control_type_name,
     coordinator_epoch,
 )
-from kgroups_spark.words import did_you_mean, format_time, quoted, typed_word
+from kgroups_spark.words import did_you_mean, format_time, quoted, shell_word
 
 if TYPE_CHECKING:
     from kgroups_spark.sources.segments import PartitionCopy
@@ -56,6 +51,8 @@ if TYPE_CHECKING:
 
 
 Line = dict[str, Any]
+OF_LEGACY_COMMITS, OF_COMMITS = b"\0\0", b"\0\1"  # how keys of these types begin
+NO_TOPIC_ID = "A" * 22
 
 
 class RecordLines:
@@ -65,7 +62,6 @@ class RecordLines:
         self._place = {"topic": topic, "partition": partition}
         self.log = log
         self._records = GroupRecordDecoder() if log is GROUP_LOG else CoordinatorRecordDecoder(log)
-        self._commits = OffsetCommitDecoder()
 
     def of_records(self, records: RecordColumns) -> Iterator[Line]:
         """A line for each record, in log order."""
@@ -93,53 +89,31 @@ class RecordLines:
 
     def _decoded(self, records: RecordColumns) -> dict[int, Line]:
         """The contents of keys and values, by row."""
-        if self.log is GROUP_LOG:
-            commits, others, control = classify(records)
-            lines = self._offset_commits(records, commits)
-        else:
-            others, control = (np.flatnonzero(records.is_control == is_control) for is_control in (False, True))
-            lines = {}
-        for row in others.tolist():
-            lines[row] = _record(records, row, self._records)
-        return lines | {row: _marker(records, row) for row in control.tolist()}
-
-    def _offset_commits(self, records: RecordColumns, rows: NDArray[np.int64]) -> dict[int, Line]:
-        columns = self._commits.decode(records, rows)
-        lines = {row: _undecodable(records, row, outcome) for row, outcome in columns.undecodable}
-        keys, code = self._commits.keys, columns.code
-        names = zip(
-            columns.rows.tolist(),
-            keys.record_type[code].tolist(),
-            keys.group_id.take(code).to_pylist(),
-            keys.topic.take(code).to_pylist(),
-            keys.partition[code].tolist(),
-            columns.metadata.to_pylist(),
-            strict=True,
-        )
-        for index, (row, record_type, group_id, topic, partition, metadata) in enumerate(names):
-            lines[row] = {
-                "record_type": record_type,
-                "record_name": "OffsetCommit",
-                "group_id": group_id,
-                "key": {"group": group_id, "topic": topic, "partition": partition},
-                **_commit_value(columns, index, metadata),
-                **(_raw(records, row) if columns.keeps_raw[index] else {}),
-            }
-        return lines
+        is_control = records.is_control
+        return {
+            row: _marker(records, row) if is_control[row] else _record(records, row, self._records)
+            for row in range(len(records))
+        }
 
 
 def _record(records: RecordColumns, row: int, decoder: CoordinatorRecordDecoder) -> Line:
-    outcome = decoder.decode(records.key(row), records.value(row))
+    key, value = records.key(row), records.value(row)
+    # Both types of offset commits have the same keys, and values of all versions.
+    is_legacy = decoder.log is GROUP_LOG and key is not None and key[:2] == OF_LEGACY_COMMITS
+    outcome = decoder.decode(OF_COMMITS + key[2:] if is_legacy and key else key, value)
+    record_type = 0 if is_legacy else outcome.record_type
     if isinstance(outcome, Undecodable):
-        return _undecodable(records, row, outcome)
-    key = outcome.key
+        return _undecodable(records, row, outcome) | {"record_type": record_type}
+    key_fields, fields = outcome.key, outcome.value
+    if outcome.record_name == "OffsetCommit" and fields is not None and fields["topicId"] == NO_TOPIC_ID:
+        fields = fields | {"topicId": None}
     return {
-        "record_type": outcome.record_type,
+        "record_type": record_type,
         "record_name": outcome.record_name,
-        **_whose(key.get("groupId", key.get("group")), key.get("transactionalId")),
-        "key": key,
+        **_whose(key_fields.get("groupId", key_fields.get("group")), key_fields.get("transactionalId")),
+        "key": key_fields,
         "value_version": outcome.value_version,
-        "value": outcome.value,
+        "value": fields,
         **(_raw(records, row) if outcome.keeps_raw else {}),
     }
 
@@ -172,24 +146,6 @@ def _batch_facts(batches: BatchColumns) -> list[Line]:
         "is_transactional": batches.is_transactional.tolist(),
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None) -> Line:
-    """Value version and value, with Kafka's field names (OffsetCommitValue.json); nulls for a tombstone."""
-    if columns.is_tombstone[index]:
-        return {"value_version": None, "value": None}
-    topic_id = columns.topic_id[index].tobytes()
-    return {
-        "value_version": int(columns.value_version[index]),
-        "value": {
-            "offset": int(columns.committed_offset[index]),
-            "leaderEpoch": int(columns.leader_epoch[index]),
-            "metadata": metadata,
-            "commitTimestamp": int(columns.commit_timestamp[index]),
-            "expireTimestamp": int(columns.expire_timestamp[index]),
-            "topicId": uuid_text(topic_id) if any(topic_id) else None,
-        },
-    }
 
 
 def _marker(records: RecordColumns, row: int) -> Line:
@@ -252,7 +208,7 @@ OPTIONS = (
     Option(
         "--group G ...",
         "only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
-        group_value,
+        text_value,
     ),
     UNUSED_LAKE,
     Option("--format json", "json, always", name_value(("json",)), "json"),
@@ -268,7 +224,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in chosen_lines(_lines(segments), groups, seen):
             sys.stdout.write(json_line(line))
     for group in sorted(groups - seen.groups):
-        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, typed_word)}")
+        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, shell_word)}")
     if not any(segments.files for segments in found):
         raise KgroupsError(f"{' '.join(arguments.paths)}: no segment file (*.log)")
     if seen.damaged_batches and not seen.records:
@@ -341,7 +297,6 @@ def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
     from kgroups_spark.sources.partition_log import SegmentPiece
     from kgroups_spark.sources.segment_log import SegmentReading, Span
-    from kgroups_spark.sources.segments import foreign_form
 
     lines = RecordLines(segments.topic, segments.partition, COORDINATOR_LOGS[segments.log or TOPICS[0]])
 
@@ -352,8 +307,6 @@ def _lines(segments: Segments) -> Iterator[Line]:
     for pieces in lots:
         span = Span(segments.topic or TOPICS[0], segments.partition or 0, pieces)
         reading = SegmentReading(span)
-        if segments.copy is None and (form := foreign_form(pieces[0].path)):
-            raise UsageError(f"{pieces[0].path} is not a segment{form}")
         for path, item in reading.items():
             yield from lines.of(path, item)
         if reading.held_back is not None:

@@ -27,8 +27,8 @@ from kgroups_spark.cli.form import (
     ROWS,
     Option,
     fail_if_any,
-    group_value,
     names_value,
+    text_value,
     write,
 )
 from kgroups_spark.cli.open_lake import open_lake
@@ -40,14 +40,14 @@ from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards, re
 from kgroups_spark.sql.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.words import cell_text, counted, did_you_mean, format_utc, printable, quoted, typed_word
+from kgroups_spark.words import cell_text, counted, did_you_mean, format_utc, printable, quoted, shell_word
 
 EPILOG = "\n".join(f"  {name} ({kind.severity}): {kind.summary}" for name, kind in KINDS.items())
 OPTIONS = (
     LAKE,
     Option("--severity SEVERITY,...", f"only of these severities: {', '.join(SEVERITIES)}", names_value(SEVERITIES)),
     Option("--finding NAME,...", "only these findings (names below)", names_value(tuple(KINDS))),
-    Option("--group G ...", "only of this group; may be repeated", group_value),
+    Option("--group G ...", "only of this group; may be repeated", text_value),
     Option("--all-audits", "those of all audits, the last one's first"),
     FAIL_IF_ANY,
     *ROWS,
@@ -116,7 +116,7 @@ def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
     for group in groups:
         if group not in known:
             raise KgroupsError(
-                f"no group {quoted(group)} in the lake at {reader.location}{did_you_mean(group, known, typed_word)}"
+                f"no group {quoted(group)} in the lake at {reader.location}{did_you_mean(group, known, shell_word)}"
             )
 
 

@@ -27,7 +27,6 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sql.reader import LakeReader, Rows, SqlCondition, TopicPartitions
 from kgroups_spark.words import (
     FromAsOf,
-    as_typed,
     counted,
     format_utc,
     group_count,
@@ -136,11 +135,6 @@ def text_value(text: str) -> str:
     return text
 
 
-def group_value(text: str) -> str:
-    """A name from the log, as it is or as it is shown."""
-    return as_typed(text_value(text))
-
-
 @option_value
 def path_value(text: str) -> str:
     """A path, an address or a title: the text of an option that has no other reader."""
@@ -241,7 +235,7 @@ def lake_location(arguments: argparse.Namespace, default: str | None = None) -> 
 def topic_partitions_value(text: str) -> TopicPartitions:
     """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
     topic, colon, numbers = text.partition(":")
-    name = group_value(topic)
+    name = text_value(topic)
     if topic or not text:
         with suppress(argparse.ArgumentTypeError):
             return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
@@ -316,7 +310,7 @@ WRITER = Option(
 )
 # Every command that prints rows of a lake has these after its own options.
 ROWS = (FORMAT, WIDE, ENGINE)
-GROUP = Option("--group G ...", "the group; may be repeated", group_value, [])
+GROUP = Option("--group G ...", "the group; may be repeated", text_value, [])
 GROUPS = (GROUP, Option("--all-groups", "every group that exists"))
 TYPES = Option(
     "--type TYPE,...",

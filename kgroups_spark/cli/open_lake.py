@@ -14,9 +14,9 @@ from kgroups_spark.cli.output import say
 from kgroups_spark.errors import KgroupsError, UsageError, has_pyspark, may_have_catalog, require_pyspark
 from kgroups_spark.sources.files import SCHEMES, require_bucket
 from kgroups_spark.spark.java import NoJava
-from kgroups_spark.sql.reader import LakeReader, of_groups
+from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import is_path, require_nothing_else
-from kgroups_spark.words import FromAsOf, cell_text, suggested, typed_word
+from kgroups_spark.words import FromAsOf, suggested
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,17 +32,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     for name, value in vars(arguments).items():
         if isinstance(value, FromAsOf):
             setattr(arguments, name, reader.as_of_ms + value)
-    _name_both(reader, getattr(arguments, "group", None) or ())
     return reader
-
-
-def _name_both(reader: LakeReader, groups: Iterable[str]) -> None:
-    """Says which of two groups was meant if the shown form of one is the name of the other."""
-    shown = {cell_text(group): group for group in groups if cell_text(group) != group}
-    chosen = of_groups(shown)
-    for row in reader.sql(f"SELECT group_id FROM groups WHERE {chosen.sql}", **chosen.parameters) if shown else ():
-        name = row["group_id"]
-        say(f"the group {shown[name]!r} is meant; another one has the name {name} itself: --group {typed_word(name)}")
 
 
 def _opened(arguments: argparse.Namespace) -> LakeReader:
@@ -84,7 +74,7 @@ def require_lake_path(location: str) -> None:
     require_bucket(location)
     if not is_path(location):
         require_pyspark()
-        from kgroups_spark.lake.kernel import schema_words
+        from kgroups_spark.lake.hadoop import schema_words
 
         schema_words(location)
         if not may_have_catalog():

@@ -55,17 +55,7 @@ class FetchedBatches:
         self._next_offset = next_offset
         self._high_watermark = high_watermark
         self._edges: list[int] = walk(self._view, len(records))[0].tolist()
-        self._before_last: int | None = None  # the sound batch in order before the last trusted one
         self.trusted = self._count_trusted()
-
-    @property
-    def leaves_gap(self) -> bool:
-        """Whether offsets are missing before the last trusted batch, with which the answer ends: no later batch
-        confirms its offset, and no CRC covers it. After damage a gap is normal."""
-        last = self.trusted - 1
-        if self.trusted != len(self._edges) - 1 or (last and self._before_last != last - 1):
-            return False
-        return self.base_offset(last) > (self.last_offset(last - 1) + 1 if last else self._next_offset)
 
     @property
     def diagnosis(self) -> str:
@@ -94,10 +84,6 @@ class FetchedBatches:
         pos, reported = self._edges[i], self._reported_offset(i)
         return reported + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else reported
 
-    def span(self, i: int) -> int:
-        """The number of its offsets."""
-        return self.last_offset(i) - self.base_offset(i) + 1
-
     def leader_epoch(self, i: int) -> int | None:
         """The leader epoch; None: a message of magic 0 or 1 has none."""
         pos = self._edges[i]
@@ -115,7 +101,6 @@ class FetchedBatches:
                 # Without a batch after these two it is unknown which of them is wrong.
                 first, last = first[:-2], last[:-2]
             if (kept := np.flatnonzero(in_order(first, last, self._next_offset - 1))).size:
-                self._before_last = sound[int(kept[-2])] if kept.size > 1 else None
                 return sound[int(kept[-1])] + 1
             stop = start
         return 0
@@ -361,58 +346,23 @@ class FetchedLog:
             self._is_done = True
             return memoryview(b"")
         found = FetchedBatches(answer.records, self._next_offset, answer.high_watermark)
-        count, may_have_more = found.trusted, len(answer.records) >= self._max_bytes < LARGEST_BATCH
-        leaves_gap = count and found.leaves_gap and answer.high_watermark != found.last_offset(count - 1) + 1
-        if may_have_more and (not count or (leaves_gap and count == 1)):
+        if not found.trusted and len(answer.records) >= self._max_bytes < LARGEST_BATCH:
             self._max_bytes *= 2
             return memoryview(b"")
-        if not count:
+        if not found.trusted:
             raise UnreadableLog(
                 f"{self._place}: the leader's batch at offset {self._next_offset} is damaged ({found.diagnosis}): move "
                 "the leader to another replica, restore the segment, or audit the broker's segments (--segments)"
             )
-        true_next = self._next_before(found) if leaves_gap and count == 1 else None
         self._max_bytes = self._response_bytes
-        if true_next is not None:
-            self._next_offset, self._last_epoch = true_next, None
-            return found.between(0, 1)
-        # The last batch is left to the next answer, in which another one follows it.
-        return self._wanted(found, count - (leaves_gap and count > 1))
+        return self._wanted(found)
 
-    def _next_before(self, found: FetchedBatches) -> int | None:
-        """The offset at which the log continues if the offset of the answer's first batch is wrong; None: it is right.
-
-        An answer ends at the end of a segment, so this requests the batch that would follow if no offset were missing:
-        a broker finds the next segment by its name.
-        """
-        offset = self._next_offset + found.span(0)
-        answer = self._answer_at(offset)
-        if answer.error is not None or not answer.records:
-            return None
-        follows = FetchedBatches(answer.records, offset, answer.high_watermark)
-        if not follows.trusted or follows.between(0, 1) == found.between(0, 1):
-            return None
-        return offset if offset <= follows.base_offset(0) <= found.last_offset(0) else None
-
-    def _answer_at(self, offset: int) -> FetchAnswer:
-        """An answer from any offset on, which the log may not have. Passing failures would be no answer: they are
-        retried. Raises LeaderLost."""
-        patience = Patience(self._limits.timeout_ms)
-        while True:
-            answer = self._cluster.fetch(
-                self._topic, self._partition, offset, max_bytes=self._max_bytes, topic_id=self._topic_id
-            )
-            if answer.error not in RETRIED:
-                return answer
-            if not patience.pause():
-                raise self._gave_up(answer, patience.elapsed)
-            self._require_same_topic()
-
-    def _wanted(self, found: FetchedBatches, count: int) -> memoryview:
-        """The batches, of the first `count`, that belong to this range."""
+    def _wanted(self, found: FetchedBatches) -> memoryview:
+        """The trusted batches that belong to this range."""
         # Only the very first batch can begin before the requested offset.
         start = int(found.base_offset(0) < self._lowest_base)
         self._lowest_base = 0
+        count = found.trusted
         self._next_offset = found.last_offset(count - 1) + 1
         self._last_epoch = found.leader_epoch(count - 1) if self._tells_epoch else None
         self._is_done = self._next_offset >= self._end_offset

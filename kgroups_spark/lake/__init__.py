@@ -1,9 +1,9 @@
 """Where the tables are stored: commits, claims and fencing, the ledger, replaced rows. No state machine.
 
 lake.py             all tables in one folder or schema: created, opened, read; fenced changes of rows of others
-store.py            the interface to the logs of Delta tables
-kernel.py           the same through Delta Kernel; Hadoop's settings; files that Spark carries; tables of a catalog
-local.py            the same by Python, for a folder of this machine: the engine without Spark
+store.py            the logs of Delta tables: commits, versions, checkpoints; what a store has to do
+hadoop.py           a store by Hadoop, and its settings; files that Spark carries; tables of a catalog
+local.py            a store in folders of this machine; the engine without Spark
 writer.py           a Delta commit of parts; saved states of an audit; whether tasks reach the lake
 parts.py            the Parquet files that tasks write, and datasets of them
 claim.py            one audit at a time: the number; what unfinished audits left

@@ -44,7 +44,7 @@ from kgroups_spark.tables.schemas import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kgroups_spark.lake.kernel import CatalogSchema
+    from kgroups_spark.lake.hadoop import CatalogSchema
 
 
 class Folder:
@@ -53,8 +53,8 @@ class Folder:
 
     def __init__(self, spark: Engine, store: Store, location: str) -> None:
         self.spark: Any = spark
-        self.store = store
         self.uri = store.qualified(location)
+        self.store = store.at(self.uri)
 
     def path(self, name: str) -> str:
         """The table's path, whether the table exists or not."""
@@ -96,25 +96,19 @@ class Lake:
     def __init__(self, spark: Engine, location: str) -> None:
         self.spark: Any = spark
         self.location = location
-        self.store: Store
         self.runner: Runner
         self.place: Folder | CatalogSchema
-        if isinstance(spark, Local):
-            require_local(location)
-            self.store, self.runner = spark.store, spark.runner
-        else:
-            from kgroups_spark.lake.kernel import Kernel
-            from kgroups_spark.spark.runner import SparkRunner
-
-            self.store, self.runner = Kernel(spark), SparkRunner(spark)
         with reported_in_one_line(f"lake {location}"):
-            if is_path(location):
-                self.place = Folder(spark, self.store, location)
+            if isinstance(spark, Local):
+                require_local(location)
+                self.runner, self.place = spark.runner, Folder(spark, spark.store, location)
             else:
-                from kgroups_spark.lake.kernel import CatalogSchema
+                from kgroups_spark.lake.hadoop import CatalogSchema, HadoopStore
+                from kgroups_spark.spark.runner import SparkRunner
 
-                assert not isinstance(spark, Local)
-                self.place = CatalogSchema(spark, self.store, location)
+                kind = Folder if is_path(location) else CatalogSchema
+                self.runner, self.place = SparkRunner(spark), kind(spark, HadoopStore(spark), location)
+        self.store = self.place.store
         self.uri = self.place.uri
         # Finished audits in files of the ledger that were opened; a file never changes.
         self._finished_in: dict[str, list[int]] = {}
@@ -190,10 +184,10 @@ class Lake:
         """All rows as `read`, with the same nullability, for a table of few files.
 
         Delta's own reader first computes a table's state with Spark jobs, which costs more than reading the current
-        tables; Kernel lists their files. Delta still reads tables with deletion vectors or column mapping, because
+        tables; we list their files. Delta still reads tables with deletion vectors or column mapping, because
         their files alone are not the rows, and tables of a catalog, because it decides who may read them.
         """
-        from kgroups_spark.lake.kernel import rows_of_files
+        from kgroups_spark.lake.hadoop import rows_of_files
 
         log = self.table(name)
         if self.is_in_catalog or log.refusal() is not None:
@@ -296,7 +290,7 @@ class Lake:
 
     def carry(self) -> None:
         """Lets Hadoop and Spark carry files to and from tasks, which do not reach them by pyarrow."""
-        from kgroups_spark.lake.kernel import CarryingRunner
+        from kgroups_spark.lake.hadoop import CarryingRunner
 
         self.stand_in = stand_in_for(self.uri)
         self.runner = CarryingRunner(self.spark, self.stand_in, self.store)

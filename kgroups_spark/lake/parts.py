@@ -1,6 +1,6 @@
 """Parts: the Parquet files that tasks write by pyarrow, for the driver to commit.
 
-A part counts once a Delta transaction names it (kernel.py). Until then, and forever if its task failed or ran twice, it
+A part counts once a Delta transaction names it (store.py). Until then, and forever if its task failed or ran twice, it
 is a file that no reader sees and VACUUM removes. Spark's own row-wise writer costs eight times the CPU.
 
 Everything here is plain pyarrow: it runs in tasks, without a session.

@@ -1,4 +1,4 @@
-"""Writing to the lake: tasks write Parquet by pyarrow (parts.py), and the driver commits it by Delta Kernel.
+"""Writing to the lake: tasks write Parquet by pyarrow (parts.py), and the driver commits it (store.py).
 
 One transaction of one audit writes a table. A second commit with the same audit number is refused.
 """
@@ -130,7 +130,7 @@ def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
     return not is_kept and (table != CHECKPOINTS or is_of_night(file))
 
 
-# How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (kernel.py).
+# How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (hadoop.py).
 
 
 # The number of workers that are probed at once, so that one without a mount, a package or an access key is among them.

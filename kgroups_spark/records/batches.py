@@ -500,7 +500,7 @@ class Bytes(Protocol):
     """The bytes that are summed: a window (records/segment.py), or a buffer that does not change."""
 
     position: int
-    held: int
+    filled: int
     view: memoryview
 
 
@@ -510,7 +510,7 @@ class Buffer:
     position = 0
 
     def __init__(self, view: memoryview) -> None:
-        self.view, self.held = view, len(view)
+        self.view, self.filled = view, len(view)
 
 
 class Checksums:
@@ -544,7 +544,7 @@ class Checksums:
 
     @property
     def _left(self) -> int:
-        return MOST_SUMMED * (self._window.position + self._window.held) - self.summed
+        return MOST_SUMMED * (self._window.position + self._window.filled) - self.summed
 
 
 # Messages of the old formats, magic 0 (0.8) and magic 1 (0.10).

@@ -5,8 +5,8 @@ Codec ids (Kafka: CompressionType.java 4.3.1): 1 gzip, 2 snappy, 3 lz4, 4 zstd (
 - snappy: xerial's stream, 8 bytes magic | version i32 | compatible version i32 | { length i32 | raw block }; clients
   that are not written in Java may send one raw block alone.
 - gzip and zstd: one stream, or several one after the other, as Java reads them. So may xerial's streams be.
-- lz4: one frame. In magic 0 the checksum of the frame's header covers its 4 magic bytes, too, by mistake (KAFKA-3160).
-  It is not checked there, as in Kafka's own reader.
+- lz4: one frame. In magic 0 (Kafka 0.8 and 0.9) the checksum of its header is of other bytes, by mistake (KAFKA-3160).
+  Such a batch is refused, and so goes to quarantine.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 # The first bytes of a frame, and those of a frame that holds no data (RFC 8878: 16 numbers).
 ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([number]) + b"\x2a\x4d\x18" for number in range(0x50, 0x60)))
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
-LZ4_CONTENT_SIZE = 0x08  # bits of an lz4 frame's first descriptor byte
-LZ4_DICTIONARY = 0x01
+LZ4_CONTENT_SIZE = 0x08  # a bit of an lz4 frame's first descriptor byte
 _ZSTD, _SNAPPY = zstandard.ZstdDecompressor(), pa.Codec("snappy")
 
 
@@ -51,13 +50,13 @@ def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
             return _streams(data, partial(zlib.decompressobj, GZIP_HEADER), GZIP_STEP, (GZIP_MAGIC,))
         if codec == SNAPPY:
             return _unsnappy(data)
-        if codec == LZ4:
-            return _unlz4(with_right_lz4_header(data) if magic == 0 else data)
+        if codec == LZ4 and magic > 0:
+            return _unlz4(data)
         if codec == ZSTD and magic == 2:
             return _streams(data, _ZSTD.decompressobj, ZSTD_STEP, ZSTD_MAGICS)
     except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError, RuntimeError, ValueError, MemoryError) as err:
         raise Undecompressable(f"{len(data)} bytes do not decompress as codec {codec}: {err}") from err
-    known = "1 gzip, 2 snappy, 3 lz4" + (", 4 zstd" if magic == 2 else "")
+    known = ", ".join(("1 gzip", "2 snappy", "3 lz4", "4 zstd")[: magic + 2])
     raise Undecompressable(f"codec {codec} is unknown in magic {magic} (0 none, {known} are known)")
 
 
@@ -123,30 +122,3 @@ def _unsnappy_block(data: bytes | memoryview, room: int) -> bytes:
         raise ValueError(f"a block of {len(data)} bytes claims to hold {size}")
     body: bytes = _SNAPPY.decompress(data, size, asbytes=True)
     return body
-
-
-def with_right_lz4_header(frame: bytes | memoryview) -> bytes:
-    """The frame with the right checksum of its header: magic 4 bytes | flags | block size | [size] | [dictionary] |
-    checksum."""
-    if len(frame) < 7:
-        raise ValueError(f"{len(frame)} bytes are too few for an lz4 frame")
-    size = 2 + (8 if frame[4] & LZ4_CONTENT_SIZE else 0) + (4 if frame[4] & LZ4_DICTIONARY else 0)
-    descriptor = bytes(frame[4 : 4 + size])
-    return b"".join([frame[:4], descriptor, bytes([xxhash32(descriptor) >> 8 & 0xFF]), frame[5 + size :]])
-
-
-def xxhash32(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes (specification: github.com/Cyan4973/xxHash)."""
-    prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
-    mask = 0xFFFFFFFF
-    words = len(data) // 4 * 4
-    value = (prime5 + len(data)) & mask
-    for start in range(0, words, 4):
-        value = (value + int.from_bytes(data[start : start + 4], "little") * prime3) & mask
-        value = (value << 17 | value >> 15) * prime4 & mask
-    for byte in data[words:]:
-        value = (value + byte * prime5) & mask
-        value = (value << 11 | value >> 21) * prime1 & mask
-    value = (value ^ value >> 15) * prime2 & mask
-    value = (value ^ value >> 13) * prime3 & mask
-    return value ^ value >> 16

@@ -8,7 +8,6 @@ a damaged header can be believed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -154,36 +153,18 @@ def find_batch(
 
     The cost is linear in the bytes searched, over all searches with the same `sums`.
     """
-    return next(find_batches(data, start, filled, above, at_end=at_end, sums=sums), None)
-
-
-def find_batches(
-    data: NDArray[np.uint8],
-    start: int,
-    filled: int,
-    above: int,
-    *,
-    at_end: bool,
-    sums: Checksums,
-    before: int | None = None,
-) -> Iterator[Found]:
-    """All such positions below `before` (None: all), ascending, even if they are inside each other. A position that
-    needs more data is the last."""
-    buffer = data.data
-    low, step, stop = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
-    if before is not None:
-        stop = min(stop, before)
+    buffer, low, step, stop = data.data, start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
     while low < stop:
         high = min(low + step, stop)
         for pos in _plausible(data, low, high, above):
             claim = read_claim(buffer, pos, filled, above)
             is_cut = pos + HEADER_BYTES > filled or (claim is not None and pos + claim.size > filled)
             if is_cut and not at_end:
-                yield Found(pos, False)
-                return
+                return Found(pos, False)
             if claim is not None and not is_cut and sums.of(pos, pos + claim.size) == claim.crc:
-                yield Found(pos, True)
+                return Found(pos, True)
         low, step = high, min(2 * step, LARGEST_SEARCH_BYTES)
+    return None
 
 
 def _plausible(data: NDArray[np.uint8], low: int, high: int, above: int) -> list[int]:

@@ -6,7 +6,7 @@ returned as CorruptBatch, never in part. Reading always ends, and never raises b
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -23,7 +23,6 @@ from kgroups_spark.records.batches import (
     PADDING,
     BadBatches,
     Checksums,
-    claimed_checksum,
     decode_batches,
     decode_legacy,
     next_batch,
@@ -34,13 +33,11 @@ from kgroups_spark.records.batches import (
     walk,
 )
 from kgroups_spark.records.columns import CODEC_MASK, BatchColumns, CorruptBatch, RecordColumns, unaligned
-from kgroups_spark.records.damage import Bounds, diagnose, find_batch, find_batches, in_order, read_claim
+from kgroups_spark.records.damage import Bounds, diagnose, find_batch, in_order, read_claim
 
 # A part of a file in one reused buffer that moves forward.
 
 
-# The least that is shown. A reader that advances slowly sees only so much at a time.
-LEAST_SPAN = 1 << 12
 # The first read is no larger: most files end within it, and memory costs what is allocated, not what is filled.
 FIRST_ROOM = 1 << 16
 
@@ -56,8 +53,7 @@ class BinaryFile(Protocol):
 class Window:
     """The bytes `position` .. `position + filled` of a file as `data` (with padding after) and `view`.
 
-    It may show fewer than the `held` bytes (`span`): a search through the shown bytes then costs no more than a few
-    times the bytes that are dropped after it. Bytes are moved to the buffer's front only when half of it is free.
+    Bytes are moved to the buffer's front only when half of it is free.
     """
 
     def __init__(self, file: BinaryFile, position: int, end: int | None, size: int) -> None:
@@ -65,21 +61,18 @@ class Window:
         self._end = end
         self.position = position
         self.filled = 0
-        self.held = 0
-        self.at_end = False  # the file has no bytes after the shown ones
-        self._file_ended = False
+        self.at_end = False  # the file has no bytes after these
         self._start = 0
-        self._span: int | None = None
         self._allocate(min(size, FIRST_ROOM))
         file.seek(position)
         self._fill()
-        if not self._file_ended and self._room < size:
+        if not self.at_end and self._room < size:
             self._enlarge(size)
 
     def drop(self, size: int) -> None:
         """Drops the first bytes and reads on."""
         self.position += size
-        self.held -= size
+        self.filled -= size
         self._start += size
         if 2 * self._start >= self._room:
             self._to_front(self._buffer)
@@ -87,25 +80,12 @@ class Window:
         self._show()
 
     def grow(self) -> None:
-        """Shows more: of the held bytes, of the file, or in a buffer of twice the size."""
-        if self._span is not None and self._span < self.held:
-            self._span *= 2
-        elif self._start:
+        """Shows more: of the file, or in a buffer of twice the size."""
+        if self._start:
             self._to_front(self._buffer)
             self._fill()
         else:
             self._enlarge(2 * self._room)
-            self._span = None if self._span is None else 2 * self._span
-        self._show()
-
-    def got_on(self, size: int) -> None:
-        """Adapts the span to the progress: after little of the shown bytes was finished, fewer are shown from now on;
-        after much of them, more."""
-        if 4 * size < self.filled + size:
-            self._span = max(LEAST_SPAN, 4 * size)
-        elif self._span is not None:
-            self._span = None if self._span > self.held else 2 * self._span
-        self._show()
 
     def _allocate(self, size: int) -> None:
         self._room = size
@@ -118,7 +98,7 @@ class Window:
         self._fill()
 
     def _to_front(self, source: NDArray[np.uint8]) -> None:
-        self._buffer[: self.held] = source[self._start : self._start + self.held]
+        self._buffer[: self.filled] = source[self._start : self._start + self.filled]
         self._start = 0
 
     def _fill(self) -> None:
@@ -126,33 +106,29 @@ class Window:
         if self._end is not None:
             room = min(room, max(self._end - self.position, 0))
         view = self._buffer.data
-        while self.held < room and not self._file_ended:
-            got = self._file.readinto(view[self._start + self.held : self._start + room])
-            self.held += got or 0
-            self._file_ended = not got
-        if self._end is not None and self.position + self.held >= self._end:
-            self._file_ended = True
+        while self.filled < room and not self.at_end:
+            got = self._file.readinto(view[self._start + self.filled : self._start + room])
+            self.filled += got or 0
+            self.at_end = not got
+        if self._end is not None and self.position + self.filled >= self._end:
+            self.at_end = True
         self._show()
 
     def _show(self) -> None:
         self.data = self._buffer[self._start :]
         self.view = self.data.data
-        self.filled = self.held if self._span is None else min(self.held, self._span)
-        self.at_end = self._file_ended and self.filled == self.held
 
 
 # A log segment's sound batches, in runs, and the bytes that are none, in log order. Records are not read here.
 #
 # The file is read in chunks of whole batches. Each batch is checked: length, magic, CRC, order of offsets. A batch that
-# fails is returned as CorruptBatch. The scan goes on at the next sound batch: at the damaged one's own end if a sound
-# batch starts there, else at the first position where one does. It always ends, and never raises because of the
-# content.
+# fails is returned as CorruptBatch. The scan goes on at the next sound batch: at the damaged one's own end if batches
+# from there on lead to a sound one, else at the first position where one starts: all that is skipped is one
+# CorruptBatch. It always ends, and never raises because of the content.
 
 
 SMALLEST_CHUNK = 1 << 8
 RAW_BYTES = 1 << 20  # of a corrupt batch are kept at most
-# As many damaged batches in a row, or fewer, are reported one by one if their lengths lead to a sound one.
-MOST_UNLINKED = 16
 LOOK_AHEAD = 2  # batches that wait, because the next ones show whether their offsets are in order
 # Zeros at the end of the file's last batch that show that its end was never written. Two are enough where zeros follow:
 # its last record ends with one, the number of its headers.
@@ -185,16 +161,6 @@ def _first_offset(run: Run, i: int) -> int:
     return int(run.batches.base_offset[i])
 
 
-def _before_long_damage(is_good: NDArray[np.bool_], take: int) -> int:
-    """How many of the first `take` batches come before more than MOST_UNLINKED damaged ones in a row that end at a
-    sound one: lengths alone do not show batches."""
-    changes = np.flatnonzero(np.diff(is_good[:take])) + 1
-    for start, stop in pairwise([0, *changes.tolist()]):
-        if not is_good[start] and stop - start > MOST_UNLINKED:
-            return start
-    return take
-
-
 class SegmentScan:
     """Reads once, forward. At the end, `stopped` is the reason, and `position` the first byte that is not finished."""
 
@@ -208,8 +174,6 @@ class SegmentScan:
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
         self._sums = Checksums(self._window)
-        # Damaged batches in a row whose lengths led from one to the next so far, and the last one's last offset.
-        self._links_before, self._linked_to = 0, -1
 
     @property
     def position(self) -> int:
@@ -222,65 +186,25 @@ class SegmentScan:
             edges, may_go_on = walk(window.view, window.filled)
             run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
             is_sound, is_good = self._judge(run)
-            take = _before_long_damage(is_good, self._settled(run, is_sound, is_good, may_go_on))
+            take = self._settled(run, is_sound, is_good, may_go_on)
             if window.at_end and self._bounds.ends_log:
                 take = self._confirmed(run, is_sound, is_good, take)
                 if not take and self.why_unconfirmed is not None:
                     self.stopped, self.held_back = "unconfirmed", run.batches[np.flatnonzero(is_sound)]
                     break
             if take:
-                self._links_before = 0
-                yield from self._dealt_with(run, is_good, take)
+                yield from self._taken(run, is_good, take)
+                window.drop(int(edges[take]))
             elif window.filled == 0 and window.at_end:
                 self.stopped = "end"
-            elif (
-                (is_good.all() or (is_sound[0] and len(run) <= LOOK_AHEAD))
-                and not window.at_end
-                and may_go_on
-                and self._may_go_on_at(int(edges[-1]))
-            ):
+            elif not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])) and self._has_room(is_good):
                 window.grow()
             else:
-                yield from self._damage(run, is_good, may_go_on)
+                yield from self._search()
 
-    def _dealt_with(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Iterator[Run | CorruptBatch]:
-        """Yields the first batches of the run and drops them from the window."""
-        consumed = yield from self._take(run, is_good, take)
-        self._window.got_on(consumed)
-        self._window.drop(consumed)
-
-    def _damage(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> Iterator[Run | CorruptBatch]:
-        """The window starts with damage, and no sound batch follows at the end that its header claims."""
-        window, end = self._window, int(run.edges[-1])
-        damaged = int(np.argmax(is_good)) if is_good.any() else len(run)
-        may_show_more = may_go_on and not window.at_end and self._may_go_on_at(end)
-        if damaged == len(run) <= MOST_UNLINKED and may_show_more:
-            window.grow()
-            return
-        ends = self._linked_ends(run.edges[: damaged + 1])
-        links = len(ends)
-        # Two in a row can be chance, and the end of the last one is not confirmed.
-        if links + self._links_before > LOOK_AHEAD and links > 1:
-            self._links_before += links - 1
-            self._linked_to = ends[links - 2]
-            yield from self._dealt_with(run, is_good, links - 1)
-        else:
-            self._links_before = 0
-            yield from self._search()
-
-    def _linked_ends(self, edges: NDArray[np.int64]) -> list[int]:
-        """The last offsets of the damaged batches at the window's start whose headers still lead from one to the next,
-        with offsets in order. A log whose batches are all damaged, because their content was edited, say, is thus
-        reported one batch at a time."""
-        window, ends = self._window, list[int]()
-        above = self._linked_to if self._links_before else self._last_offset
-        for pos in edges[:-1].tolist():
-            claim = read_claim(window.view, pos, window.filled, above)
-            if claim is None:
-                break
-            above = claim.last_offset
-            ends.append(above)
-        return ends
+    def _has_room(self, is_good: NDArray[np.bool_]) -> bool:
+        """Whether more may be shown: damage is kept until its lengths lead to a sound batch, but not all of a file."""
+        return bool(is_good.all()) or self._window.filled <= LARGEST_BATCH + LENGTH_END
 
     def _judge(self, run: Run) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """For each batch, whether it has a known magic and the right CRC; and whether it has both, and its offset is
@@ -348,8 +272,8 @@ class SegmentScan:
             return True
         return window.view[pos + 16] <= 2 and next_batch(window.view, pos, window.filled, whole=False) is not None
 
-    def _take(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Generator[Run | CorruptBatch, None, int]:
-        """Yields the first batches of the run; returns the number of bytes that are finished."""
+    def _taken(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Iterator[Run | CorruptBatch]:
+        """The first batches of the run."""
         changes = np.flatnonzero(np.diff(is_good[:take])) + 1
         for start, stop in pairwise([0, *changes.tolist(), take]):
             part = run[start:stop]
@@ -359,40 +283,8 @@ class SegmentScan:
                 self._bounds = self._bounds.after(part.batches)
                 continue
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
-            edges = part.edges.tolist()
-            leads_to_edge = dict.fromkeys(edges[1:], True)
-            for pos, end in pairwise(edges):
-                if sound := self._swallowed(pos, end, edges[-1], leads_to_edge):
-                    yield self._corrupt(pos, sound)
-                    return sound
+            for pos, end in pairwise(part.edges.tolist()):
                 yield self._corrupt(pos, end, next_offset)
-        return int(run.edges[take])
-
-    def _swallowed(self, start: int, end: int, stretch_end: int, leads_to_edge: dict[int, bool]) -> int | None:
-        """Where sound batches begin inside a damaged one whose length is too large, or which lost bytes; None: nowhere.
-
-        They have to lead to the end of a batch in the damaged stretch. Otherwise bytes that a client stored in a record
-        could pass as batches. The end may be another batch's, because the bytes there can look like a header by chance.
-        """
-        data, above = self._window.data, self._last_offset
-        for found in find_batches(data, start + 1, stretch_end, above, at_end=True, before=end, sums=self._sums):
-            if self._leads_to(found.position, stretch_end, leads_to_edge):
-                return found.position
-        return None
-
-    def _leads_to(self, pos: int, end: int, known: dict[int, bool]) -> bool:
-        """Whether sound batches lead from `pos` to `end`. `known` keeps the answer for each position on the way, so
-        that none is checked twice."""
-        way: list[int] = []
-        while pos not in known:
-            way.append(pos)
-            after = next_batch(self._window.view, pos, end)
-            if after is None or self._sums.of(pos, after) != claimed_checksum(self._window.view, pos):
-                known[pos] = False
-                break
-            pos = after
-        known.update(dict.fromkeys(way, known[pos]))
-        return known[pos]
 
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""

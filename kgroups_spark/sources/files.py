@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import tempfile
-import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -422,7 +421,7 @@ def is_local(location: str) -> bool:
 
 
 _NO_FOLDER = {
-    fs.FileType.File: "is a file, not a folder",
+    fs.FileType.File: "is a file, not a folder (an archive must be unpacked)",
     fs.FileType.NotFound: "does not exist",
     fs.FileType.Unknown: "is a pipe or a device, not a folder",
 }
@@ -476,22 +475,6 @@ def open_file(path: str) -> LocalFile | StoredFile:
     """A file for random access, to be closed by the caller. Raises OSError."""
     system, inside = file_system(path)
     return LocalFile(inside) if isinstance(system, fs.LocalFileSystem) else StoredFile(system, inside)
-
-
-def create_local(path: str, text: str) -> bool:
-    """Creates a local file with this text, and its parent folders; False if the file exists. A reader sees the whole
-    file or none. Raises OSError, also if the file system has no hard links."""
-    file = Path(file_system(path)[1])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unnamed = file.with_name(f".{file.name}.{uuid.uuid4()}.tmp")
-    try:
-        unnamed.write_text(text, encoding="utf-8")
-        os.link(unnamed, file)
-    except FileExistsError:
-        return False
-    finally:
-        unnamed.unlink(missing_ok=True)
-    return True
 
 
 # A broker's checkpoint file for a million partitions has about this size.

@@ -33,10 +33,10 @@ from kgroups_spark.words import (
     format_utc,
     named_partitions,
     quoted,
+    shell_word,
     sized,
     to_datetime,
     to_epoch_ms,
-    typed_word,
 )
 
 Row = dict[str, Any]
@@ -181,19 +181,10 @@ def python_rows(table: pa.Table) -> Rows:
     try:
         return to_rows(table)
     except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
-        name = next((name for name in table.schema.names if _has_no_values_for_python(table.select([name]))), "?")
         raise KgroupsError(
-            f'column "{name}" has a value that cannot be shown, such as a time outside the years 1 to 9999; '
+            "the answer has a value that cannot be shown, such as a time outside the years 1 to 9999; "
             "CAST(... AS VARCHAR) shows it"
         ) from error
-
-
-def _has_no_values_for_python(column: pa.Table) -> bool:
-    try:
-        to_rows(column)
-    except (OverflowError, TypeError, ValueError, pa.ArrowException):
-        return True
-    return False
 
 
 def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
@@ -301,7 +292,7 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     for group in wanted:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
-            nearest = did_you_mean(group, names, typed_word) or _other_groups(len(names))
+            nearest = did_you_mean(group, names, shell_word) or _other_groups(len(names))
             raise KgroupsError(f"no group {quoted(group)} in the log ({reader.known_as_of()}){nearest}")
 
 
@@ -310,7 +301,7 @@ def _other_groups(count: int) -> str:
 
 
 def _named_topics(names: Collection[str]) -> str:
-    first = ", ".join(map(typed_word, sorted(names)[:_NAMED_TOPICS]))
+    first = ", ".join(map(shell_word, sorted(names)[:_NAMED_TOPICS]))
     return f"; there are {first}{', ...' if len(names) > _NAMED_TOPICS else ''}" if names else ""
 
 
@@ -333,7 +324,7 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
     for topic in wanted:
         if topic not in found:
             names = {row["topic"] for row in reader.sql(query.format("topic", chosen.sql), **chosen.parameters)}
-            nearest = did_you_mean(topic, names, typed_word) or _named_topics(names)
+            nearest = did_you_mean(topic, names, shell_word) or _named_topics(names)
             raise KgroupsError(f"no topic {quoted(topic)} {where}{nearest}")
     for topic, partitions in topics:
         if missing := sorted(set(partitions) - found[topic]):

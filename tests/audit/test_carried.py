@@ -11,7 +11,7 @@ import pytest
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
-from kgroups_spark.lake.kernel import CarryingRunner
+from kgroups_spark.lake.hadoop import CarryingRunner
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay import ranges, shard_states
 from tests.nights.lakes import contents, copy_until, in_segments

@@ -104,7 +104,7 @@ def test_dump_escapes_suggested_names(capsys: pytest.CaptureFixture[str], monkey
     lines = [{"group_id": "orders\x1bc", "offset": 1}]
     monkeypatch.setattr("kgroups_spark.cli.dump._lines", lambda _: iter(lines))
     assert main(["dump", str(SEGMENTS / "__consumer_offsets-0"), "--group", "ordersc"]) == 0
-    assert capsys.readouterr() == ("", "no record of the group 'ordersc'; did you mean 'orders\\x1bc'?\n")
+    assert capsys.readouterr() == ("", "no record of the group 'ordersc'; did you mean $'orders\\x1bc'?\n")
 
 
 def test_csv_keeps_every_name_unchanged(lake: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,10 @@
-import shlex
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.cli.form import screen
 from kgroups_spark.cli.output import display_width, table_lines
-from kgroups_spark.words import as_typed, cell_text, printable, typed_word
+from kgroups_spark.words import cell_text, printable
 from tests.chosen import examples
 
 
@@ -125,7 +123,6 @@ def test_wide_and_combining_characters_keep_the_alignment():
 )
 def test_a_cell_escapes_invisible_characters(text, shown):
     assert cell_text(text) == shown
-    assert as_typed(shown) == text
 
 
 @examples(30)
@@ -133,17 +130,6 @@ def test_a_cell_escapes_invisible_characters(text, shown):
 def test_two_names_never_look_alike(one, other):
     assert (cell_text(one) == cell_text(other)) == (one == other)
     assert cell_text(one).isprintable()
-    assert as_typed(cell_text(one)) == one
-    (word,) = shlex.split(typed_word(one))
-    assert as_typed(word) == one
-
-
-@pytest.mark.parametrize(
-    "text", ["orders ", "a\x1bc", r"CORP\user", r"\x4", r"a\x41", r"\U00110000", r"\ud800", "it's"]
-)
-def test_a_text_that_no_name_is_shown_as_is_a_name_as_it_is(text):
-    """`a\\x41` is not shown for aA, which is shown as it is."""
-    assert as_typed(text) == text
 
 
 NAMES = st.one_of(st.text(max_size=30), st.sampled_from(["日本" * 9, "\x1b[31mred", "a\nb", "a  b", " ", "-"]))

@@ -99,7 +99,7 @@ def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake):
     assert [row.topic_id for row in lake.read(table, version).collect()] == ["a"]
     assert lake.read_files(table).schema == TABLES[table].schema
     last = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").first()
-    assert f"kgroups-spark audit {third}" in (last.userMetadata, last.engineInfo.removeprefix("Kernel-4.4.0/"))
+    assert f"kgroups-spark audit {third}" in (last.userMetadata, last.engineInfo)
 
 
 def test_tables_must_be_in_one_folder(spark, schema, tmp_path):

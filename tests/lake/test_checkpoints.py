@@ -17,7 +17,6 @@ from kgroups_spark.lake.as_of_audit import (
     files_before,
     old_versions,
 )
-from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.sql.by_duckdb import _go_back_to
@@ -69,12 +68,12 @@ def commit_by_spark(spark, table, number):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("writer", one_of("kernel", "spark"))
+@pytest.mark.parametrize("writer", one_of("we", "spark"))
 def test_a_killed_audits_checkpoint_keeps_the_version_that_readers_go_back_to(spark, lake, writer):
     table = table_of(lake, CLEANED_BY_US)
     commit_until(table, 2 * INTERVAL - 1)
     age(table)
-    if writer == "kernel":
+    if writer == "we":
         commit_until(table, 2 * INTERVAL)
     else:
         commit_by_spark(spark, table, 2 * INTERVAL)
@@ -154,11 +153,11 @@ def test_all_files_of_a_version_are_removed_with_it_and_nothing_else():
 def test_a_commit_counts_even_if_its_checkpoint_fails(spark, table, monkeypatch):
     commit_until(table, INTERVAL - 1)
 
-    def failing(self, version=None):
+    def failing(path, snapshot):
         return spark._jvm.java.lang.Integer.parseInt("no number: a Java exception")
 
     with monkeypatch.context() as storage:
-        storage.setattr(KernelTable, "_snapshot", failing)
+        storage.setattr(table._store, "write_checkpoint", failing)
         table.commit([], by="test", transaction=(APP_ID, INTERVAL))
     assert not list(log_of(table).glob("*.checkpoint.parquet"))
     assert table.last_transaction(APP_ID) == INTERVAL

@@ -9,7 +9,7 @@ import pytest
 from py4j.java_gateway import JavaPackage
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.kernel import JavaClasses, name_for_hadoop, use_hadoops_storage
+from kgroups_spark.lake.hadoop import JavaClasses, name_for_hadoop, use_hadoops_storage
 from kgroups_spark.sources import files
 
 

@@ -1,6 +1,6 @@
 """The logs of Delta tables as Python writes and reads them: checkpoints, what is refused, what is damaged.
 
-That they equal Delta Kernel's is tested in protocol/test_stores.py.
+That other readers of Delta and other stores say the same is tested in protocol/test_stores.py.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from deltalake import DeltaTable
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.local import Local, LocalStore, LocalTable
+from kgroups_spark.lake.local import Local, LocalStore
 from kgroups_spark.lake.parts import Part, PartWriter
+from kgroups_spark.lake.store import TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
 
@@ -26,42 +27,42 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> LocalTable:
+def table(tmp_path: Path) -> TableLog:
     made = LocalStore().table(f"file:{tmp_path}/{NAME}")
     made.create(TABLES[NAME].schema_json, "a comment", {"delta.checkpointInterval": str(INTERVAL), "ours": "yes"})
     return made
 
 
-def part(table: LocalTable, number: int) -> Part:
+def part(table: TableLog, number: int) -> Part:
     lake = table.path.rpartition("/")[0]
     made = PartWriter(NAME, lake, number).write(rows_of(NAME, {"audit_id": number, "topic": f"t{number}"}))
     assert made is not None
     return made
 
 
-def append(table: LocalTable, number: int) -> None:
+def append(table: TableLog, number: int) -> None:
     table.commit([part(table, number)], by="a test", transaction=("app", number))
 
 
-def replace_all(table: LocalTable, number: int) -> None:
+def replace_all(table: TableLog, number: int) -> None:
     table.commit([part(table, number)], by="a test", transaction=("app", number), remove=lambda file: True)
 
 
-def log(table: LocalTable) -> Path:
+def log(table: TableLog) -> Path:
     return Path(table.path.removeprefix("file:")) / "_delta_log"
 
 
-def topics(table: LocalTable) -> list[str]:
+def topics(table: TableLog) -> list[str]:
     """As another reader of Delta reads them."""
     return sorted(DeltaTable(table.path.removeprefix("file:")).to_pyarrow_table()["topic"].to_pylist())
 
 
-def says(table: LocalTable) -> dict[str, Any]:
+def says(table: TableLog) -> dict[str, Any]:
     files = sorted((file.path, file.size, json.dumps(file.stats)) for file in table.files())
     return {"files": files, "properties": table.properties(), "schema": table.schema_json(), "at": table.version()}
 
 
-def test_readers_need_no_version_before_a_checkpoint(table: LocalTable) -> None:
+def test_readers_need_no_version_before_a_checkpoint(table: TableLog) -> None:
     replace_all(table, 1)
     for number in range(2, 2 * INTERVAL + 2):
         append(table, number)
@@ -78,17 +79,17 @@ def test_readers_need_no_version_before_a_checkpoint(table: LocalTable) -> None:
     assert "t100" in topics(table)
 
 
-def removed(table: LocalTable) -> set[str]:
-    return set(LocalTable(LocalStore(), table.path)._snapshot().removes)
+def removed(table: TableLog) -> set[str]:
+    return set(TableLog(LocalStore(), table.path)._snapshot().removes)
 
 
 def test_a_checkpoint_names_the_files_removed_in_the_last_week(
-    table: LocalTable, monkeypatch: pytest.MonkeyPatch
+    table: TableLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise VACUUM by Spark deletes files that readers of young versions need."""
     append(table, 1)
     with monkeypatch.context() as patch:
-        patch.setattr("kgroups_spark.lake.local._now_ms", lambda: int(time.time() * 1000) - 8 * DAY_MS)
+        patch.setattr("kgroups_spark.lake.store._now_ms", lambda: int(time.time() * 1000) - 8 * DAY_MS)
         replace_all(table, 2)
     second = {file.path for file in table.files()}
     replace_all(table, 3)
@@ -99,16 +100,18 @@ def test_a_checkpoint_names_the_files_removed_in_the_last_week(
     assert removed(table) == second
 
 
-def test_features_that_it_does_not_know_are_refused(table: LocalTable) -> None:
+def test_features_that_it_does_not_know_are_refused(table: TableLog) -> None:
     text = json.dumps(
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}}
     )
     assert table._store.write(table.path, 1, f"{text}\n")
-    with pytest.raises(KgroupsError, match=r"has features of Delta .*deletionVectors.*: leave it out"):
+    with pytest.raises(
+        KgroupsError, match=r"has features of Delta .*deletionVectors.*: use --engine spark, or drop them"
+    ):
         table.files()
 
 
-def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table: LocalTable) -> None:
+def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table: TableLog) -> None:
     append(table, 1)
     append(table, 2)
     entry = log(table) / f"{1:020d}.json"

@@ -1,4 +1,4 @@
-"""Delta's logs in memory, for lakes without Spark: the package's own store (lake/local.py), with Parquet files on disk.
+"""Delta's logs in memory, for lakes without Spark: the package's own logs (lake/store.py), with Parquet files on disk.
 
 Before each read of a log and each write to it another thread may run (turns.py). On a store that checks and then writes
 (S3's) a version can be overwritten in between.
@@ -22,7 +22,8 @@ import pyarrow.parquet
 from pyarrow import acero
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.local import Entry, Local, LocalStore, Snapshot, actions_in
+from kgroups_spark.lake.local import Local, LocalStore
+from kgroups_spark.lake.store import Entry, Snapshot, actions_in
 from kgroups_spark.spark.tasks import Processes
 from kgroups_spark.tables.schemas import arrow_schema
 

@@ -22,8 +22,8 @@ from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED
 from kgroups_spark.lake.ledger import Ledger, _arrow
-from kgroups_spark.lake.local import _add
 from kgroups_spark.lake.parts import PartWriter
+from kgroups_spark.lake.store import _add
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.protocol.fake_delta import FakeStore, Logs, Version, fake_lake, in_this_process

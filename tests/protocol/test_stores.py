@@ -1,4 +1,4 @@
-"""The stores of the tests against Delta Kernel: random commits, and what a table's log says after each of them."""
+"""Every store, and another reader of Delta: random commits, and what a table's log says after each of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.kernel import Kernel
+from kgroups_spark.lake.hadoop import HadoopStore
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
@@ -141,6 +143,17 @@ def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
                 yield "swap", name, transaction, chosen.choice(MEANWHILE), chosen.choice("abcq"), removes
 
 
+def by_another_reader(log: TableLog) -> dict[str, Any]:
+    """Answers of delta-rs."""
+    table = DeltaTable(log.path.removeprefix("file:"))
+    found = {"version": table.version(), "properties": table.metadata().configuration, "files": []}
+    for number in range(table.version() + 1):
+        table.load_as_version(number)
+        added = pa.table(table.get_add_actions()).to_pydict()
+        found["files"].append(sorted(zip(added["path"], added["size_bytes"], strict=True)))
+    return found | {"transactions": {app: table.transaction_version(app) for app in APPS}}
+
+
 class ByTurns:
     """One table by several stores: each answers the next question, or makes the next commit."""
 
@@ -155,9 +168,9 @@ class ByTurns:
 def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
     """Each store, and the folder of its lake."""
     kinds: dict[str, Store] = {
-        "kernel": Kernel(spark),
-        "in memory": FakeStore(),
         "on disk": LocalStore(),
+        "in memory": FakeStore(),
+        "by Hadoop": HadoopStore(spark),
     }
     return {kind: (store, f"file:{tmp_path}/{kind.replace(' ', '-')}") for kind, store in kinds.items()}
 
@@ -170,11 +183,11 @@ def part(tmp_path: Path) -> Part:
     return made
 
 
-def test_every_store_answers_and_refuses_as_delta_does(stores, part, chosen):
+def test_every_store_answers_and_refuses_alike_and_as_another_reader(stores, part, chosen):
     for story in chosen.some([*range(40)], 1):
         logs = {kind: store.table(f"{folder}/{NAME}-{story}") for kind, (store, folder) in stores.items()}
         both = [
-            store.table(f"{stores['kernel'][1]}/both-{story}") for store, _ in (stores["kernel"], stores["on disk"])
+            store.table(f"{stores['on disk'][1]}/both-{story}") for store, _ in (stores["on disk"], stores["by Hadoop"])
         ]
         tables = {}
         for kind, log in {**logs, "by turns": ByTurns(*both)}.items():
@@ -187,9 +200,14 @@ def test_every_store_answers_and_refuses_as_delta_does(stores, part, chosen):
             played.append(act)
             answers = {kind: {"answer": table.play(act), **table.says()} for kind, table in tables.items()}
             for kind, answer in answers.items():
-                differs = {question: (said, answers["kernel"][question]) for question, said in answer.items()}
+                differs = {question: (said, answers["on disk"][question]) for question, said in answer.items()}
                 differs = {question: pair for question, pair in differs.items() if pair[0] != pair[1]}
                 assert not differs, f"{kind} after {played}"
+        log = logs["on disk"]
+        for question, said in by_another_reader(log).items():
+            ours = tables["on disk"].says()[question]
+            ours = [sorted(each[:2] for each in files) for files in ours[1:]] if question == "files" else ours
+            assert said == ours, f"{question} after {played}"
 
 
 def test_every_store_says_which_parts_are_not_there_as_written(stores, part):

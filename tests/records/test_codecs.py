@@ -7,7 +7,7 @@ import lz4.frame
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.records.codecs import LARGEST_BODY, Undecompressable, decompress, xxhash32
+from kgroups_spark.records.codecs import LARGEST_BODY, Undecompressable, decompress
 from tests.records.build import compress
 
 BODIES = [b"a", b"abc" * 1000, bytes(range(256)) * 300, bytes(3 << 20)]
@@ -88,26 +88,10 @@ def test_a_snappy_block_that_lies_about_its_size_is_refused_before_memory_is_tak
         decompress(2, bytes([0xFF, 0xFF, 0xFF, 0x1F, 0]))
 
 
-@pytest.mark.parametrize(("codec", "magic"), [(5, 2), (7, 2), (4, 1), (4, 0)])
+@pytest.mark.parametrize(("codec", "magic"), [(5, 2), (7, 2), (4, 1), (4, 0), (3, 0)])
 def test_an_unknown_codec_is_refused_by_name(codec: int, magic: int) -> None:
     with pytest.raises(Undecompressable, match=f"codec {codec} is unknown in magic {magic}"):
         decompress(codec, b"123", magic)
-
-
-def test_an_lz4_header_with_the_old_wrong_checksum_is_read_in_magic_0_only() -> None:  # KAFKA-3160
-    frame = bytearray(lz4.frame.compress(b"old" * 9, store_size=False))
-    frame[6] = xxhash32(bytes(frame[:6])) >> 8 & 0xFF
-    assert decompress(3, bytes(frame), magic=0) == b"old" * 9
-    with pytest.raises(Undecompressable, match="codec 3"):
-        decompress(3, bytes(frame), magic=1)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF), (b"message digest", 0x7C948494)],
-)
-def test_xxhash32_has_the_published_values(data: bytes, expected: int) -> None:
-    assert xxhash32(data) == expected
 
 
 @pytest.mark.parametrize("codec", [1, 2, 4])

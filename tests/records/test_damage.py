@@ -105,6 +105,16 @@ def without_a_neighbour(
     return next((choice for choice in choices if is_subsequence(choice, rows)), choices[0])
 
 
+def without_swallowed(must_come: list[Content], damaged: bytes, chunk_bytes: int) -> list[Content]:
+    """Those that are not within damaged batches whose own lengths lead to a sound one."""
+    starts: dict[int, int] = {}
+    for c in read_all(damaged, chunk_bytes=chunk_bytes)[1]:
+        if c.size == 12 + int.from_bytes(c.raw[8:12], signed=True):
+            starts[c.position + c.size] = starts.pop(c.position, c.position)
+    inside = [row for end, start in starts.items() for row in content(read_all(damaged[start + 1 : end])[0])]
+    return [row for row in must_come if row not in inside]
+
+
 PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), st.integers(0, len(LOGS[i]) - 1)))
 
 
@@ -138,6 +148,8 @@ def test_batches_outside_the_damage_are_read(
     must_come = untouched(log, EDGES[i], start, stop)
     if any(edge < end <= edge + 8 for edge in EDGES[i][:-1] for end in (asked, stop)):
         must_come = without_a_neighbour(log, EDGES[i], start, stop, damaged, chunk_bytes)
+    if damage in (hole, insertion):
+        must_come = without_swallowed(must_come, damaged, chunk_bytes)
     check_reading(damaged, log, must_come, chunk_bytes)
 
 
@@ -198,6 +210,14 @@ def test_a_broken_length_costs_one_batch(length: int) -> None:
     offsets, corrupt = read_damaged(damaged_log(7, 8, length.to_bytes(4, "big", signed=True)))
     assert offsets == [i for i in range(20) if i != 7]
     assert [(c.position, c.size) for c in corrupt] == [(sum(map(len, LONG[:7])), len(LONG[7]))]
+
+
+def test_batches_that_a_damaged_length_swallows_are_one_corrupt_batch_with_their_bytes() -> None:
+    swallowing = sum(map(len, LONG[7:10])) - 12
+    damaged = damaged_log(7, 8, swallowing.to_bytes(4, "big"))
+    offsets, corrupt = read_damaged(damaged)
+    assert offsets == [i for i in range(20) if i not in (7, 8, 9)]
+    assert [c.raw for c in corrupt] == [damaged[sum(map(len, LONG[:7])) : sum(map(len, LONG[:10]))]]
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 6, 2**40])

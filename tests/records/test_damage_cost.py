@@ -94,7 +94,7 @@ def counted_work(work: dict[str, int]) -> Iterator[None]:
         return edges, may_go_on
 
     def moving(self: Window, source: np.ndarray) -> None:
-        work["moved"] = work.get("moved", 0) + self.held
+        work["moved"] = work.get("moved", 0) + self.filled
         to_front(self, source)
 
     with (

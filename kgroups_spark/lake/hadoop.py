@@ -1,18 +1,14 @@
-"""A Delta table at a path through Delta Kernel, a part of Delta's jars: reading its log, and committing to it.
+"""A lake's files through Hadoop in the driver's JVM: the logs of its tables, and files that Spark carries; a lake's
+tables in a catalog.
 
-Kernel reads and writes a table's log without Spark jobs. A commit takes 0.06 CPU seconds; Spark's writer takes 0.5
-(append) or 1.5 (overwrite). Calls go through py4j into the driver's JVM.
-
-The files added here are plain Parquet. `refusal` names properties of a table that forbid that: with column mapping, for
-example, such a commit succeeds, and reads fail afterwards.
+Calls go through py4j. A commit is written by the `LogStore` for the store's scheme, which Delta's writers use, too: on
+S3 it looks and then writes.
 """
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,317 +23,156 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.last_finished import version_gone
-from kgroups_spark.lake.parts import Part
-from kgroups_spark.lake.store import (
-    PROTOCOL,
-    AlreadyWritten,
-    ChangedMeanwhile,
-    Removal,
-    Store,
-    TableFile,
-    TableLog,
-    metadata,
-    refusal,
-)
+from kgroups_spark.lake.local import LocalStore
+from kgroups_spark.lake.store import Store, whole_checkpoints
 from kgroups_spark.sources import files
-from kgroups_spark.sources.files import StandIn, Task, create_local, forget, stand_in_for, with_storage
+from kgroups_spark.sources.files import StandIn, Task, forget, stand_in_for, with_storage
 from kgroups_spark.spark.runner import LINES, SparkRunner, frame_of, rows_by_task
 from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
 from kgroups_spark.spark.tasks import Files, Line, lines_in
 from kgroups_spark.tables.schemas import Table
 from kgroups_spark.tables.spark_types import quoted, table_definition, text
 
-# Kernel throws these if another commit took the version: without retries, or on a conflict that no retry solves.
-LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
+MANAGED_BY_CATALOG = {"catalogManaged", "catalogOwned-preview"}
+# Features of tables whose logs have the usual form. Spark reads their rows.
+FEATURES = {*MANAGED_BY_CATALOG, "columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"}
+
+# Delta's class that finds the `LogStore` of a scheme.
+LOG_STORES = "io.delta.kernel.defaults.internal.logstore.LogStoreProvider"
 
 
-DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
+class LocalBySpark(LocalStore):
+    """Folders of the driver's machine: Hadoop's local files would cost ten processes for each commit (chmod)."""
+
+    features = FEATURES
 
 
-class Kernel(Store):
-    """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError without Delta's jars, and for a
-    session of Spark Connect."""
+class HadoopStore(Store):
+    """Any file system of Hadoop. Raises KgroupsError without Delta's jars, and for a session of Spark Connect."""
+
+    features = FEATURES
 
     def __init__(self, spark: SparkSession) -> None:
         use_hadoops_storage(spark)
-        jvm: Any = spark._jvm
-        self.java = JavaClasses(jvm)
+        self.java = JavaClasses(spark._jvm)
         self.hadoop: Any = spark._jsc.hadoopConfiguration()
-        if not self.java.has(DEFAULT_ENGINE):
+        if not self.java.has(LOG_STORES):
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
-        self.engine: Any = self.java(DEFAULT_ENGINE).create(self.hadoop)
-        # With spark-submit's default logging, Kernel would log a warning at each read of a log without a checkpoint.
-        level = self.java("org.apache.logging.log4j.Level").ERROR
-        self.java("org.apache.logging.log4j.core.config.Configurator").setLevel("io.delta.kernel", level)
+        # By the last listings of logs: the version of the newest checkpoint, and size and time of each file.
+        self._checkpoints: dict[str, int] = {}
+        self._identities: dict[str, tuple[int, ...]] = {}
 
-    def table(self, path: str) -> KernelTable:
-        return KernelTable(self, path)
+    def at(self, uri: str) -> Store:
+        return LocalBySpark() if uri.startswith("file:") else self
 
     def qualified(self, location: str) -> str:
         on_this_machine = "://" not in location and self.hadoop.get("fs.defaultFS", "file:///").startswith("file:")
         if on_this_machine:
             return f"file:{Path(location.removeprefix('file:')).resolve()}"
-        path = self.java_path(name_for_hadoop(location, self.java, self.hadoop))
-        return str(path.getFileSystem(self.hadoop).makeQualified(path).toString()).rstrip("/")
+        path, file_system = self._place(name_for_hadoop(location, self.java, self.hadoop))
+        return str(file_system.makeQualified(path).toString()).rstrip("/")
 
-    def java_path(self, *parts: str) -> Any:
-        return self.java("org.apache.hadoop.fs.Path")(*parts)
+    def _place(self, uri: str) -> tuple[Any, Any]:
+        """Hadoop's path, and its file system."""
+        path = self.java("org.apache.hadoop.fs.Path")(uri)
+        return path, path.getFileSystem(self.hadoop)
 
     def delete(self, file_or_folder: str) -> None:
-        path = self.java_path(file_or_folder)
-        path.getFileSystem(self.hadoop).delete(path, True)
+        path, file_system = self._place(file_or_folder)
+        file_system.delete(path, True)
 
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        path = self.java_path(folder)
-        found = path.getFileSystem(self.hadoop).listStatus(path)
+        path, file_system = self._place(folder)
+        found = file_system.listStatus(path)
         return {
             each.getPath().getName(): (each.getLen(), each.getModificationTime()) for each in found if each.isFile()
         }
 
     def names_in(self, folder: str) -> list[str]:
-        path = self.java_path(folder)
-        file_system = path.getFileSystem(self.hadoop)
+        path, file_system = self._place(folder)
         if not file_system.exists(path):
             return []
         return [status.getPath().getName() for status in file_system.listStatus(path)]
 
     def fetch(self, uri: str, path: str) -> None:
-        source = self.java_path(uri)
-        source.getFileSystem(self.hadoop).copyToLocalFile(False, source, self.java_path(f"file://{path}"), True)
+        source, file_system = self._place(uri)
+        file_system.copyToLocalFile(False, source, self._place(f"file://{path}")[0], True)
 
     def put(self, path: str, uri: str) -> None:
-        target = self.java_path(uri)
-        target.getFileSystem(self.hadoop).copyFromLocalFile(False, True, self.java_path(f"file://{path}"), target)
+        target, file_system = self._place(uri)
+        file_system.copyFromLocalFile(False, True, self._place(f"file://{path}")[0], target)
 
+    def size_of(self, uri: str) -> int:
+        path, file_system = self._place(uri)
+        with _missing_files(uri):
+            return int(file_system.getFileStatus(path).getLen())
 
-class KernelTable(TableLog):
-    """One table's log through Kernel."""
-
-    def __init__(self, kernel: Kernel, path: str) -> None:
-        self._kernel = kernel
-        self._engine = kernel.engine
-        self._java = kernel.java
-        self.path = path
-
-    def _api(self, name: str) -> Any:
-        return self._java(f"io.delta.kernel.{name}")
-
-    def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        # Kernel's own builder keeps no table comment. Spark's SQL costs 0.15 CPU seconds a table (7 in a cold session).
-        self._write_version(0, [PROTOCOL, metadata(schema_json, comment, properties)], "CREATE TABLE")
-
-    def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
-        """Writes this version of the log; False: another commit already has that version."""
-        now_ms = int(time.time() * 1000)
-        commit_info = {"timestamp": now_ms, "operation": operation, "operationParameters": {}}
-        lines = [json.dumps(action) for action in ({"commitInfo": commit_info}, *actions)]
-        if self.path.startswith("file:"):
-            # Without its native library, Hadoop's LogStore starts ten processes (chmod, readlink) to write a local
-            # file.
-            with suppress(OSError):
-                return create_local(self._entry_name(version), "".join(f"{line}\n" for line in lines))
-        return self._write_by_log_store(version, lines)
-
-    def _write_by_log_store(self, version: int, lines: list[str]) -> bool:
-        path, hadoop = self._entry_path(version), self._kernel.hadoop
-        file_system = path.getFileSystem(hadoop)
-        file_system.mkdirs(path.getParent())
-        java_lines = self._java("java.util.ArrayList")(lines)
-        provider = self._api("defaults.internal.logstore.LogStoreProvider")
+    def read_text(self, uri: str) -> str:
+        path, file_system = self._place(uri)
+        with _missing_files(uri):
+            stream = file_system.open(path)
         try:
-            provider.getLogStore(hadoop, file_system.getScheme()).write(path, java_lines.iterator(), False, hadoop)
+            return str(self.java("org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write_text(self, uri: str, text: str, *, overwrite: bool) -> bool:
+        path, file_system = self._place(uri)
+        file_system.mkdirs(path.getParent())
+        lines = self.java("java.util.ArrayList")(text.splitlines())
+        try:
+            self._log_store(file_system).write(path, lines.iterator(), overwrite, self.hadoop)
         except Py4JJavaError as error:
             if "FileAlreadyExistsException" not in _java_class(error):
                 raise
             return False
         return True
 
-    def exists(self) -> bool:
+    def log_names(self, log: str, version: int | None) -> list[str]:
+        """As Store.log_names. Each file costs some calls of the JVM, so those before the last known checkpoint are left
+        out."""
+        since = self._checkpoints.get(log, 0)
+        since = since if version is None or since <= version else 0
+        found = self._listed(log, since)
+        checkpoints = whole_checkpoints(found)
+        if since and not checkpoints:  # the table is another one
+            found = self._listed(log, 0)
+        self._checkpoints[log] = max(checkpoints, default=0)
+        self._identities |= {f"{log}/{name}": identity for name, identity in found.items()}
+        return [*found]
+
+    def identity(self, uri: str) -> tuple[int, ...]:
+        if uri not in self._identities:
+            raise FileNotFoundError(uri)
+        return self._identities[uri]
+
+    def _listed(self, log: str, since: int) -> dict[str, tuple[int, ...]]:
+        path, file_system = self._place(f"{log}/{since:020d}.")
         try:
-            self._snapshot()
+            found = self._log_store(file_system).listFrom(path, self.hadoop)
         except Py4JJavaError as error:
-            if "TableNotFoundException" in _java_class(error):
-                return False
+            if "FileNotFoundException" not in _java_class(error):
+                raise
+            return {}
+        listed = dict[str, tuple[int, ...]]()
+        while found.hasNext():
+            each = found.next()
+            listed[each.getPath().getName()] = each.getLen(), each.getModificationTime()
+        return listed
+
+    def _log_store(self, file_system: Any) -> Any:
+        return self.java(LOG_STORES).getLogStore(self.hadoop, file_system.getScheme())
+
+
+@contextmanager
+def _missing_files(uri: str) -> Iterator[None]:
+    """Within the block, turns Java's error for a missing file into Python's."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        if "FileNotFoundException" not in _java_class(error):
             raise
-        return True
-
-    def version(self) -> int:
-        return int(self._snapshot().getVersion())
-
-    def entry(self, version: int) -> str | None:
-        path = self._entry_path(version)
-        try:
-            stream = path.getFileSystem(self._kernel.hadoop).open(path)
-        except Py4JJavaError as error:
-            if "FileNotFoundException" in _java_class(error):
-                return None
-            raise
-        try:
-            return str(self._java("org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-
-    def _entry_path(self, version: int) -> Any:
-        return self._kernel.java_path(self._entry_name(version))
-
-    def _entry_name(self, version: int) -> str:
-        return f"{self.path}/_delta_log/{version:020d}.json"
-
-    def properties(self) -> dict[str, str]:
-        return dict_of(self._snapshot().getMetadata().getConfiguration())
-
-    def schema_json(self) -> str:
-        return str(self._snapshot().getMetadata().getSchemaString())
-
-    def features(self) -> set[str]:
-        return set(items_of(self._snapshot().getProtocol().getReaderFeatures()))
-
-    def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
-        snapshot = self._snapshot()
-        older = {app: to for app, to in transactions.items() if (self._last_transaction(snapshot, app) or 0) < to}
-        if not older:
-            return
-        actions, none = list[Any](), self._java("java.util.Optional").empty()
-        for app_id, version in older.items():
-            row = self._api("internal.actions.SetTransaction")(app_id, version, none).toRow()
-            actions.append(self._api("internal.actions.SingleAction").createTxnSingleAction(row))
-        # Kernel resolves conflicts only by the transaction identifier. The snapshot must still be the newest: no
-        # retries.
-        builder = self._table().createTransactionBuilder(self._engine, by, self._api("Operation").valueOf("WRITE"))
-        delta_transaction = builder.withMaxRetries(0).build(self._engine)
-        if int(delta_transaction.getReadTableVersion()) != int(snapshot.getVersion()):
-            raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.getVersion()}")
-        with self._refusals("", loses_races=True):
-            delta_transaction.commit(self._engine, self._iterable(actions))
-
-    @contextmanager
-    def _refusals(self, app_id: str, *, loses_races: bool = False) -> Iterator[None]:
-        """Within the block, turns Kernel's refusals of a commit into AlreadyWritten and ChangedMeanwhile."""
-        try:
-            yield
-        except Py4JJavaError as error:
-            if "ConcurrentTransactionException" in _java_class(error):
-                raise AlreadyWritten(f"its newest is {self.last_transaction(app_id)}") from error
-            if loses_races and _java_class(error).endswith(LOST_THE_RACE):
-                raise ChangedMeanwhile(str(error.java_exception.getMessage())) from error
-            raise
-
-    def last_transaction(self, app_id: str) -> int | None:
-        return self._last_transaction(self._snapshot(), app_id)
-
-    def version_as_of(self, app_id: str, transaction: int) -> int:
-        snapshot = self._snapshot()
-        while (self._last_transaction(snapshot, app_id) or 0) > transaction:
-            try:
-                snapshot = self._snapshot(snapshot.getVersion() - 1)
-            except Py4JJavaError as error:
-                raise version_gone(self.path, transaction) from error
-        return int(snapshot.getVersion())
-
-    def _last_transaction(self, snapshot: Any, app_id: str) -> int | None:
-        found = snapshot.getLatestTransactionVersion(self._engine, app_id)
-        return int(found.get()) if found.isPresent() else None
-
-    def refusal(self) -> str | None:
-        metadata = self._snapshot().getMetadata()
-        return refusal(dict_of(metadata.getConfiguration()), metadata.getSchemaString())
-
-    def files(self, version: int | None = None) -> list[TableFile]:
-        return list(self._files(self._snapshot(version)))
-
-    def missing(self, parts: Sequence[Part]) -> list[str]:
-        missing = []
-        for part in parts:
-            path = self._kernel.java_path(self.path, part.path)
-            try:
-                size = path.getFileSystem(self._kernel.hadoop).getFileStatus(path).getLen()
-                if size != part.size:
-                    missing.append(f"{path.toString()}: {size} bytes, not {part.size}")
-            except Py4JJavaError as error:
-                missing.append(f"{path.toString()}: {_java_class(error)}")
-        return missing
-
-    def commit(
-        self,
-        parts: Sequence[Part],
-        *,
-        by: str,
-        transaction: tuple[str, int] | None,
-        remove: Removal | None = None,
-        removes: int | None = None,
-        changes_rows: bool = True,
-    ) -> int:
-        engine = self._engine
-        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None):
-            builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
-            if transaction is not None:
-                builder = builder.withTransactionId(engine, *transaction)
-            if remove is not None:
-                # The files to remove were chosen at the version read, so any commit in between must make this one fail.
-                builder = builder.withMaxRetries(0)
-            delta_transaction = builder.build(engine)
-            actions = self._append_actions(delta_transaction, parts, changes_rows)
-            if remove is not None:
-                read = self._snapshot(delta_transaction.getReadTableVersion())
-                removals = self._removals(read, remove, changes_rows)
-                if removes is not None and len(removals) != removes:
-                    raise ChangedMeanwhile(f"{len(removals)} of {removes} files to be replaced still exist")
-                actions += removals
-            result = delta_transaction.commit(engine, self._iterable(actions))
-            for hook in items_of(result.getPostCommitHooks()):
-                # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
-                if hook.getType().name() == "CHECKPOINT":
-                    # A checkpoint only saves time: without it the commit still counts, as in Spark's own writer.
-                    with suppress(Py4JJavaError, PySparkException):
-                        self._snapshot().writeCheckpoint(engine)
-            return int(result.getVersion())
-
-    def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> list[Any]:
-        # As Transaction.generateAppendActions, which always sets dataChange to true.
-        schema = delta_transaction.getSchema(self._engine)
-        folder = self._api("internal.fs.Path")(self.path).toUri()
-        nothing, none = self._java("java.util.HashMap")(), self._java("java.util.Optional").empty()
-        now_ms, actions = int(time.time() * 1000), list[Any]()
-        single_action = self._api("internal.actions.SingleAction")
-        for part in parts:
-            stats = self._api("statistics.DataFileStatistics").deserializeFromJson(part.stats_json, schema)
-            status = self._api("utils.DataFileStatus")(f"{self.path}/{part.path}", part.size, now_ms, stats)
-            add = self._api("internal.actions.AddFile").convertDataFileStatus(
-                schema, folder, status, nothing, changes_rows, nothing, none, none, none
-            )
-            actions.append(single_action.createAddFileSingleAction(add.toRow()))
-        return actions
-
-    def _removals(self, snapshot: Any, remove: Removal, changes_rows: bool) -> list[Any]:
-        now = self._java("java.util.Optional").empty()
-        rows = [file.add_action.toRemoveFileRow(changes_rows, now) for file in self._files(snapshot) if remove(file)]
-        return [self._api("internal.actions.SingleAction").createRemoveFileSingleAction(row) for row in rows]
-
-    def _files(self, snapshot: Any) -> Iterator[TableFile]:
-        batches = snapshot.getScanBuilder().build().getScanFiles(self._engine, True)
-        rows = self._api("internal.util.Utils").intoRows(batches)
-        try:
-            while rows.hasNext():
-                add = self._api("internal.actions.AddFile")(rows.next().getStruct(0))
-                stats = add.getStatsJson()
-                stats = json.loads(stats.get()) if stats.isPresent() else {}
-                yield TableFile(add.getPath(), stats, int(add.getSize()), add)
-        finally:
-            rows.close()
-
-    def _iterable(self, actions: list[Any]) -> Any:
-        java_list = self._java("java.util.ArrayList")(actions)
-        rows = self._api("internal.util.Utils").toCloseableIterator(java_list.iterator())
-        return self._api("utils.CloseableIterable").inMemoryIterable(rows)
-
-    def _table(self) -> Any:
-        return self._api("Table").forPath(self._engine, self.path)
-
-    def _snapshot(self, version: int | None = None) -> Any:
-        if version is None:
-            return self._table().getLatestSnapshot(self._engine)
-        return self._table().getSnapshotAsOfVersion(self._engine, version)
+        raise FileNotFoundError(uri) from error
 
 
 def _java_class(error: Py4JJavaError) -> str:
@@ -368,14 +203,9 @@ class JavaClasses:
         return not isinstance(self(name), JavaPackage)
 
 
-def items_of(collection: Any) -> Iterator[Any]:
-    """The elements of a java.util.Collection."""
-    yield from collection.toArray()
-
-
 def dict_of(java_map: Any) -> dict[str, Any]:
     """A java.util.Map of strings."""
-    return {key: java_map[key] for key in items_of(java_map.keySet())}
+    return {key: java_map[key] for key in java_map.keySet().toArray()}
 
 
 def use_hadoops_storage(spark: SparkSession) -> None:
@@ -502,7 +332,7 @@ def _without_files(batches: Iterator[pa.RecordBatch], stand_in: StandIn, given: 
 
 # A lake's tables by Spark: in a schema of a catalog (`schema`, or `catalog.schema`), and frames with rows of files.
 #
-# Rows are read and written by the tables' names. Delta Kernel reads their logs at the tables' locations in the catalog,
+# Rows are read and written by the tables' names. We read their logs at the tables' locations in the catalog,
 # as for a path lake: the last transaction, the files, the newest claim. A Hive metastore, Glue, and Unity Catalog's
 # external tables allow that. The log in storage of a table with the feature `catalogManaged` is incomplete: such tables
 # are refused.
@@ -518,10 +348,10 @@ class CatalogSchema:
 
     def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
         self.spark = spark
-        self.store = store
         self.location = location
         self.name = ".".join(quoted(word) for word in schema_words(location))
         self.uri = self._schemas_folder()
+        self.store = store.at(self.uri)
         self._paths: dict[str, str] = {}
 
     def path(self, name: str) -> str:
@@ -591,8 +421,6 @@ class CatalogSchema:
                 "keeps part of its log to itself: use a schema whose tables are not, or a folder"
             )
 
-
-MANAGED_BY_CATALOG = {"catalogManaged", "catalogOwned-preview"}
 
 # Spark's error classes for a missing `schema`, or a missing catalog in `catalog.schema`.
 NO_SUCH_SCHEMA = {"SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND"}
