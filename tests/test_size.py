@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 30_920, "lines": 48_670, "files": 148, "folders": 15},
-    "tests": {"code": 42_100, "lines": 62_630, "files": 477, "folders": 34},
+    "kgroups_spark": {"code": 30_530, "lines": 48_120, "files": 148, "folders": 15},
+    "tests": {"code": 35_850, "lines": 54_060, "files": 442, "folders": 34},
 }
 LONGEST_FILE = 917
 
