@@ -1,7 +1,7 @@
 """Cases of docs/coordinator-semantics.md, section 9, that bytes decide: a log written byte by byte, through the whole
 audit.
 
-The cases that the state machine decides are in tests/coordinator, those of expiry in tests/expiry/twin.py.
+The cases that the state machine decides are in tests/coordinator, those of expiry in tests/expiry/cases.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.nights.nights_here import LOOKING, Audited, How, audit, new_lake
-from tests.records.build import batch, record
+from tests.records.build import batch, message, record
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
 T0 = 1_700_000_000_000
@@ -85,6 +85,15 @@ def test_t24_the_later_of_two_records_of_one_slot_in_one_batch_wins() -> None:
     assert offsets(run(in_transaction, marker(2, 9))) == {"t": 2}
 
 
+def test_t27_empty_batches_open_no_transaction_and_move_the_next_offset() -> None:
+    empty = batch(0, [], attributes=TRANSACTIONAL, producer_id=9, producer_epoch=0, last_offset_delta=4, count=0)
+    empty_control = batch(5, [], attributes=CONTROL, producer_id=9, producer_epoch=0, last_offset_delta=0, count=0)
+    audited = run(empty, empty_control, batch(6, [(offset_key(), offset_v3(1))]))
+    assert audited.rows("open_transactions") == []
+    assert offsets(audited) == {"t": 1}
+    assert audited.records_read(0) == 1
+
+
 def test_a_control_record_without_a_readable_key_begins_no_transaction() -> None:
     cut_off = batch(0, [(b"\0\0", b"")], attributes=CONTROL, producer_id=9, producer_epoch=0)
     audited = run(cut_off, batch(1, [(offset_key(), offset_v3(1))]))
@@ -108,6 +117,21 @@ def test_a_transactional_batch_without_a_producer_waits_for_a_marker_of_producer
     assert audited.rows("pending_offsets") == [] and offsets(audited) == {"t": 5}
 
 
+def test_t42_an_empty_value_is_not_a_tombstone() -> None:
+    records = [(offset_key(), offset_v3(1)), (offset_key(), b""), (group_key("h"), b"")]
+    audited = run(batch(0, records))
+    assert offsets(audited) == {"t": 1}
+    assert reasons(audited) == [(1, "empty_value", True), (2, "empty_value", True)]
+
+
+def test_t45_offsets_come_from_deltas_and_a_batch_may_begin_after_its_base_offset() -> None:
+    from tests.records.build import record
+
+    body = record(3, offset_key(), offset_v3(1))
+    audited = run(batch(10, [], body=body, count=1, last_offset_delta=9), batch(20, [(offset_key(), offset_v3(2))]))
+    assert sorted(r["log_offset"] for r in audited.rows("offset_commits")) == [13, 20]
+
+
 def test_t46_a_delete_horizon_is_not_the_time_of_a_record() -> None:
     from tests.records.build import record
 
@@ -116,6 +140,23 @@ def test_t46_a_delete_horizon_is_not_the_time_of_a_record() -> None:
     horizon_batch = batch(0, [], body=body, count=1, attributes=DELETE_HORIZON, base_timestamp=horizon)
     (row,) = run(horizon_batch).rows("offset_commits")
     assert row["log_timestamp"].timestamp() * 1000 == T0
+
+
+def test_t47_inner_offsets_of_a_magic_1_wrapper_count_back_from_its_own() -> None:
+    import gzip
+
+    inner = b"".join(message(i, offset_key(topic=f"t{i}"), offset_v3(i), magic=1) for i in range(3))
+    wrapper = message(41, None, gzip.compress(inner), magic=1, attributes=1)
+    audited = audit({f"__consumer_offsets-0/{39:020d}.log": wrapper})
+    assert sorted(r["log_offset"] for r in audited.rows("offset_commits")) == [39, 40, 41]
+
+
+def test_t48_a_half_written_or_zeroed_tail_is_not_damage() -> None:
+    first = batch(0, [(offset_key(), offset_v3(1))])
+    second = batch(1, [(offset_key(), offset_v3(2))])
+    for tail in (second[:-1], second[:20], bytes(100)):
+        audited = run(first, tail)
+        assert (offsets(audited), reasons(audited)) == ({"t": 1}, [])
 
 
 def test_t49_a_wrong_checksum_costs_only_its_batch() -> None:
@@ -226,6 +267,19 @@ def test_t57_offsets_that_a_plain_consumer_takes_for_committed_are_aborted_or_pe
     assert {r["topic"] for r in audited.rows("offset_commits")} == {"aborted", "pending", "plain"}
     assert offsets(audited) == {"plain": 3}
     assert [(r["topic"], r["producer_id"]) for r in audited.rows("pending_offsets")] == [("pending", 9)]
+
+
+def test_t58_an_early_access_value_is_kept_and_named_as_a_load_failure_of_other_releases() -> None:
+    # 3.7: a member's metadata ends with its client-side assignors, here one.
+    value = b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0"
+    key = struct.pack(">h", 5) + text("g") + text("m")
+    files = {f"__consumer_offsets-0/{0:020d}.log": batch(0, [(key, value)])}
+    audited = audit(files)
+    assert [r["record_name"] for r in audited.rows("group_records")] == ["ConsumerGroupMemberMetadata"]
+    assert [(r["reason"], r["coordinator_fails"], r["record_count"]) for r in audited.rows("quarantine")] == [
+        ("load_would_fail", True, 0)
+    ]
+    assert reasons(audit(files, How(release="3.7-java"))) == []
 
 
 def test_t59_a_null_struct_in_a_tag_is_a_varint_of_0_and_a_missing_tag_is_an_empty_struct() -> None:

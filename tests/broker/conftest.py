@@ -44,9 +44,8 @@ def kafka_4_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.fixture(scope="session")
 def kafka_4_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """The same of 4.4.0; groups may set short locks of records."""
-    properties = {**TWO_PHASE, "group.share.min.record.lock.duration.ms": "2000"}
-    with Brokers("4.4.0", tmp_path_factory.mktemp("kafka") / "brokers", properties) as brokers:
+    """The same of 4.4.0."""
+    with Brokers("4.4.0", tmp_path_factory.mktemp("kafka") / "brokers", TWO_PHASE) as brokers:
         yield brokers
 
 

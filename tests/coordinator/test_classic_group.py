@@ -1,4 +1,4 @@
-"""Classic groups: fields of their rows, and rules of releases of which no answers were recorded (T8, T15, T29, T44)."""
+"""Classic groups: cases T8 to T11, T15, T16, T32, T43, T44 of the semantics, as far as the state shows them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from tests.coordinator.records import Log, T, classic, classic_member
+from tests.coordinator.records import Log, T, classic, classic_member, consumer_member
 
 
 def raw(blob: bytes) -> str:
@@ -38,12 +38,22 @@ def test_a_member_that_never_synced_has_no_partitions_and_a_foreign_blob_is_unkn
     assert (rows["a"].assigned_partitions, rows["b"].assigned_partitions) == ([], None)
 
 
+def test_other_protocols_have_no_topics():
+    row = Log().record(2, classic([classic_member("m1")], protocol_type="connect")).members()["m1"]
+    assert (row.subscribed_topics, row.assigned_partitions, row.user_data) == (None, None, None)
+
+
 def test_t08_version_0_has_the_session_timeout_for_both():
     member = classic_member("m1", rebalanceTimeout=-1)
     for version in ("4.3", "3.9"):
         assert Log(version).record(2, classic([member])).members()["m1"].rebalance_timeout_ms == 10000
     log = Log("3.9").append("group_record", record_type=2, group_id="g", value=classic([member]), value_version=3)
     assert log.members()["m1"].rebalance_timeout_ms is None
+
+
+def test_t09_an_unknown_state_timestamp_is_null():
+    assert Log().record(2, classic()).group().current_state_timestamp is None
+    assert Log().record(2, classic(timestamp=0)).group().current_state_timestamp == 0
 
 
 @pytest.mark.parametrize(
@@ -59,6 +69,12 @@ def test_the_time_of_the_state_is_read_in_version_2_and_since_kafka_10401_in_ver
 
     assert read({"value_version": 2}) == 7
     assert read({"value_version": 3}) == (7 if is_read else None)
+
+
+def test_t15_a_subscription_cut_inside_a_number_is_unknown_and_the_group_is_loaded():
+    log = Log().record(2, classic([classic_member("m1", subscriptionRaw=raw(b"\0\1\0\0"))]))
+    assert log.failed == {}
+    assert log.members()["m1"].subscribed_topics is None
 
 
 @pytest.mark.parametrize("blob", [b"\0\1\0\0\0\1\0\5ab", b"\0\1\xff\xff\xff\xff", b"\0\1\0\0\0\0\0\0\0\4a"])
@@ -79,6 +95,22 @@ def test_the_subscription_of_a_member_that_another_replaced_does_not_matter():
     log = Log("4.3").record(2, classic([damaged, sound]))
     assert (log.failed, log.members()["m1"].subscribed_topics) == ({}, ["x"])
     assert Log("4.3").record(2, classic([sound, damaged])).failed.keys() == {0}
+
+
+def test_t16_the_version_of_a_subscription_does_not_matter():
+    blob = b"\0\x09" + b"\0\0\0\1\0\1x" + b"\xff\xff\xff\xff" + b"whatever"
+    row = Log().record(2, classic([classic_member("m1", subscriptionRaw=raw(blob))])).members()["m1"]
+    assert row.subscribed_topics == ["x"]
+
+
+def test_t32_a_value_replaces_a_group_of_any_type():
+    log = Log().record(5, consumer_member(), "m").record(2, classic([classic_member("m1")]))
+    assert (log.states(), list(log.members())) == ({"g": "classic Stable"}, ["m1"])
+
+
+def test_t43_a_placeholder_is_a_simple_group_with_a_record():
+    row = Log().record(2, classic(protocol_type="", generation=0)).group()
+    assert (row.is_simple, row.protocol_type, row.log_offset) == (True, None, 0)
 
 
 def test_t44_the_first_member_leads_where_none_is_stored():
@@ -104,6 +136,10 @@ def test_a_repeated_member_id_fails_where_another_member_follows():
     assert len(Log("2.0").record(2, three).members()) == 2
 
 
+def test_a_tombstone_removes_a_group_of_any_type():
+    assert Log().record(3, {"epoch": 1, "metadataHash": 0}).record(2, None).states() == {}
+
+
 @pytest.mark.parametrize(
     ("version", "kept"), [("0.11", None), ("1.0.0", None), ("1.0", "consumer"), ("1.1", "consumer")]
 )
@@ -114,6 +150,12 @@ def test_empty_groups_lose_their_protocol_type_before_kafka_6287(version, kept):
 def test_an_empty_protocol_type_with_members_is_not_simple():
     row = Log().record(2, classic([classic_member("m1")], protocol_type="")).group()
     assert (row.is_simple, row.protocol_type) == (False, "")
+
+
+def test_t18_a_group_of_offsets_alone_is_simple():
+    row = Log().commit(1).group()
+    assert (row.is_simple, row.protocol_type, row.generation, row.current_state_timestamp) == (True, None, 0, None)
+    assert (row.state_since, row.log_offset) == (T, None)
 
 
 def test_t29_t30_a_simple_group_is_there_as_long_as_its_offsets_in_scala_and_from_its_first_value_on_in_java():

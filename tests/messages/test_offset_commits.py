@@ -154,6 +154,21 @@ def test_a_key_keeps_its_code_across_chunks():
     assert [decoder.keys.group_id[code].as_py() for code in first[:2] + second[:1]] == ["a", "b", "c"]
 
 
+def slot(keys, code):
+    """The committed offset of the key."""
+    return keys.group_id[int(code)].as_py(), keys.topic[int(code)].as_py(), int(keys.partition[code])
+
+
+def test_keys_of_both_types_name_one_committed_offset_in_either_order():  # T1, T3
+    for number in (0, 1):
+        decoder = OffsetCommitDecoder()
+        pairs = [(key("x"), v3()), (key("g", number=number), v3()), (key("g", number=1 - number), v3())]
+        columns = [decoded(decoder, [pair]) for pair in pairs]
+        slots = [slot(decoder.keys, c.code[0]) for c in columns]
+        assert slots[1] == slots[2] != slots[0]
+        assert decoder.keys.record_type.tolist() == [1, number, 1 - number]
+
+
 # ---- rows
 
 

@@ -1,0 +1,204 @@
+"""The worked examples of the package's docstrings, and the current tables of a log that a person can follow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.offsets import removals
+from kgroups_spark.offsets.columns import ALONE, COMMIT, NEVER, Markers, Places, SlotRange, next_marker, number_slots
+from kgroups_spark.offsets.effects import Fold
+from kgroups_spark.offsets.removals import remember
+from kgroups_spark.offsets.replay import fold_range, other_records
+from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.replay import rows as replay_rows
+from tests.coordinator.records import Log, T, X, Y
+from tests.coordinator.replay_row import ReplayRow
+from tests.offsets.fates import FATES, fates
+from tests.offsets.log_tables import history_of, table
+from tests.offsets.replayed_offsets import replayed, without_slots
+
+
+def folded(log: Log, version: str = "4.3") -> Fold:
+    return fold_range(OffsetState.empty(), history_of(log.rows), release(version), SlotRange())
+
+
+def fates_of(log: Log, version: str = "4.3") -> list[str]:
+    """By log offset."""
+    found = folded(log, version)
+    by_offset = np.argsort(found.commits.log_offset)
+    return [FATES[fate] for fate in fates(found)[by_offset]]
+
+
+def array(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def test_one_key_for_an_owner_and_a_place():
+    places = Places.over(2, array(5, 9))
+    assert places.keys(array(0, 1), array(9, 5)).tolist() == [4, 6]
+    assert places.keys(array(0), array(NEVER)).tolist() == [places.span - 1]
+
+
+def test_the_next_marker_of_a_producer():
+    markers = Markers(ALONE, array(12), array(-1), array(7), array(COMMIT))
+    assert next_marker(array(7, 8, 7), array(10, 11, 13), markers).tolist() == [0, -1, -1]
+
+
+def test_slots_are_numbered_by_group_topic_and_partition():
+    group_id, topic = (pa.array(texts).dictionary_encode() for texts in (["g", "g", "g", "a"], ["t"] * 4))
+    keys = {"group_id": group_id, "topic": topic, "partition": pa.array([1, 1, 0, 0], pa.int32())}
+    slot, slots = number_slots(pa.table(keys | {"log_offset": [0] * len(keys["topic"])}), ALONE)
+    assert slot.tolist() == [2, 2, 1, 0]
+    assert slots.groups.take(pa.array(slots.group)).to_pylist() == ["a", "g", "g"]
+    assert slots.partition.tolist() == [0, 0, 1]
+
+
+def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():
+    """T19; the order of markers decides nothing (T20)."""
+    both = Log().commit(5, producer=7).commit(6, producer=8).end(8, "committed").end(7, "committed")
+    assert fates_of(both)[0] == "superseded"
+    log = Log().commit(5).commit(9, producer=7).commit(6).end(7, "committed").tombstone()
+    assert fates_of(log) == ["replaced", "superseded", "removed", "tombstone"]
+    # 3.7 does not look which of the two records is newer.
+    assert fates_of(log, "3.7-java") == ["replaced", "removed", "replaced", "tombstone"]
+    effects = folded(log).effects
+    assert effects.place.tolist() == [0, 2, 3, 4]
+    assert effects.takes_effect.tolist() == [True, True, False, False]
+    assert effects.before.tolist() == [-1, 0, 1, 1]
+
+
+def test_outcomes_of_pending_values():
+    """The later of two values of a transaction counts (T23)."""
+    log = Log().commit(1, producer=7).commit(2, producer=7).end(7, "committed")
+    log.commit(3, producer=7).tombstone().commit(4, producer=7)
+    assert fates_of(log) == ["overwritten", "removed", "dropped", "tombstone", "pending"]
+    pending = folded(log).pending
+    assert pending.end.tolist() == [2, 2, NEVER, NEVER]
+    assert pending.dropped_at.tolist() == [NEVER, NEVER, 4, NEVER]
+    assert pending.is_last.tolist()[:2] == [False, True]
+    assert fates_of(Log().commit(1, producer=7).end(7, "aborted")) == ["aborted"]
+
+
+def test_releases_differ_where_kafka_does():
+    """Scala's tombstone outside of the transaction leaves pending offsets (T21), Scala decides by the bit (T28), 4.1
+    knows no old key with a value of version 1 (T2)."""
+    log = Log().commit(1, producer=7).tombstone().end(7, "committed").commit(2, "u", producer_id=7)
+    assert fates_of(log) == ["dropped", "tombstone", "pending"]
+    assert fates_of(log, "3.9") == ["committed", "tombstone", "committed"]
+    # Nor does one of the same producer without the bit; with it, it takes what its own transaction has pending (T22).
+    log = Log().commit(1, producer=7).tombstone(producer_id=7).commit(2, "u", producer=7).tombstone("u", producer=7)
+    assert fates_of(log.end(7, "committed"), "3.9") == ["committed", "tombstone", "dropped", "tombstone"]
+    assert fates_of(Log().commit(1, record_type=0, value_version=1)) == ["unreadable"]
+    assert fates_of(Log().commit(1, record_type=0, value_version=1), "4.0") == ["committed"]
+
+
+def test_a_producer_that_a_tombstone_left_noted():
+    """KAFKA-19164: the marker no longer finds the group, and the group is kept for ever."""
+    log = Log("4.0.0").commit(1, producer=7).tombstone().end(7, "committed")
+    assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == [
+        {"number": 0, "group_id": "g", "producer_id": 7}
+    ]
+    log.commit(1, producer=7).end(7, "committed")
+    assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == []
+
+
+def test_moves_have_the_previous_value():
+    log = Log().commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
+    log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
+    rows = without_slots(replayed(log.rows, release("4.3")).moves)
+    found = [(row["log_offset"], row["event"], row["offset_before"], row["offset_after"], row["cause"]) for row in rows]
+    assert found == [
+        (2, "offset_rewound", 9, 7, None),
+        (3, "topic_recreated", None, None, None),
+        (5, "offset_restarted", 8, 3, None),
+    ]
+    assert (rows[1]["value_before"], rows[1]["value_after"], rows[1]["log_timestamp"]) == (X, Y, T + 3)
+
+
+def test_a_second_tombstone_reports_nothing():
+    log = Log().commit(5).tombstone().tombstone()
+    rows = replayed(log.rows, release("4.3")).tombstones.to_pylist()
+    assert [(row["committed_offset"], row["is_reported"]) for row in rows] == [(5, True), (None, False)]
+
+
+def test_removals_are_remembered_for_the_next_commit(monkeypatch):
+    slot, place = array(4, 4, 4), array(3, 5, 9)
+    found = remember((slot, place, np.array([True, False, False])), (array(4), array(6)))
+    assert found.reports.tolist() == [True, False, True]
+    assert found.restarts.tolist() == [0]
+    assert found.at_the_end.tolist() == [2]
+    monkeypatch.setattr(removals, "REMEMBERED", 1)
+    forgotten = remember((array(1, 2), array(3, 4), np.array([True, True])), (array(1), array(6)))
+    assert forgotten.restarts.tolist() == [-1]
+
+
+def test_a_groups_holdings_begin_at_the_records_that_changed_them():
+    log = Log().commit(1, producer=7).end(7, "committed").tombstone()
+    rows = replayed(log.rows, release("4.3")).holdings.to_pylist()
+    assert [(row["since"], row["has_committed"], row["has_pending"]) for row in rows] == [
+        (0, False, True),
+        (1, True, False),
+        (2, False, False),
+    ]
+
+
+def test_the_first_value_after_the_end_of_a_group_is_a_turn():
+    log = Log().commit(1).commit(2).record(2, None).commit(3).commit(4, group="h")
+    assert replayed(log.rows, release("4.3")).turns.column("log_offset").to_pylist() == [0, 3, 4]
+
+
+def test_markers_are_completed_with_their_transactions():
+    """One without data, or repeated, ends nothing (T26)."""
+    log = Log().commit(1, producer=7).commit(2, group="h", producer=7)
+    log.end(7, "committed").end(7, None).end(8, "aborted").end(7, "committed")
+    transactions = replayed(log.rows, release("4.3")).transactions
+    ended = replay_rows.ended_columns(transactions, history_of(log.rows).markers)
+    assert [tuple(row.values()) for row in ended.to_pylist()] == [
+        (0, 2, ["g", "h"]),
+        (None, None, None),
+        (None, 0, []),
+        (None, 0, []),
+    ]
+
+
+def test_rows_of_the_current_tables():
+    log = Log().commit(1, commit_timestamp=1 << 60).commit(2, "u", producer=7).commit(3, group="h", metadata="m")
+    found = replayed(log.rows, release("4.3"))
+    committed = replay_rows.committed_rows(found, [(0, "g")], audit_id=1).to_pylist()
+    assert [(row["group_id"], row["committed_offset"], row["metadata"], row["is_orphan"]) for row in committed] == [
+        ("g", 1, "", False),
+        ("h", 3, "m", True),
+    ]
+    # The nearest time that a TIMESTAMP holds in the table, the record's own in the state.
+    assert committed[0]["commit_timestamp"].year == 9999
+    assert found.state.offsets.column("commit_timestamp").to_pylist()[0] == 1 << 60
+    (pending,) = replay_rows.pending_rows(found, audit_id=1).to_pylist()
+    assert (pending["producer_id"], pending["transaction_start_offset"], pending["producer_epoch"]) == (7, 1, 0)
+
+
+def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0():
+    log = Log().commit(1, record_type=0, value_version=1).commit(2)
+    (row,) = replay_rows.failure_rows(replayed(log.rows, release("4.3")), audit_id=1).to_pylist()
+    assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")
+    assert (row["record_type"], row["record_name"], row["value_version"]) == (0, "LegacyOffsetCommit", 1)
+    assert (row["group_id"], row["topic"], row["coordinator_fails"]) == ("g", "t", True)
+    assert [row[name] for name in ("file", "file_position", "raw_key", "raw_value", "resolved_by")] == [None] * 5
+
+
+def test_only_quarantined_records_with_a_producer_are_in_transactions():
+    row = {"audit_id": 1, "offsets_partition": 0, "log_offset": 4, "record_count": 1, "reason": "truncated"}
+    rows = [row | {"producer_id": 7}, row, row | {"producer_id": 7, "reason": "corrupt_batch"}]
+    rows.append(row | {"producer_id": 7, "record_count": 0, "reason": "load_would_fail"})
+    found = other_records(table("group_records", []), table("quarantine", rows))
+    assert found.producer_id.tolist() == [7]
+
+
+def test_a_transaction_takes_its_epoch_from_its_first_offset_commit():
+    record = {"producer_id": 7, "is_transactional": True}
+    first = ReplayRow(3, T, "group_record", record_type=2, group_id="g", **record)
+    commit = Log().commit(1, producer=7, producer_epoch=5).rows[0]._replace(log_offset=9)
+    (open_,) = replay_rows.open_transaction_rows(replayed([first, commit], release("4.3")), audit_id=1).to_pylist()
+    assert (open_["transaction_start_offset"], open_["producer_epoch"], open_["offset_count"]) == (3, 5, 1)
+    assert open_["group_ids"] == ["g"]
