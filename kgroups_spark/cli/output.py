@@ -4,10 +4,8 @@ A row is a dict with the column names of the tables. Times are datetimes with a 
 all columns of a row under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
 people: it has fewer columns, Kafka's headings, and times without milliseconds.
 
-All output goes through this module. No control characters reach a terminal, because names come from a log. JSON has
-such characters as `\u009b`, which is equivalent. CSV for a file or a pipe has every text unchanged, so that it can be
-read back. That includes texts that begin with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a
-prefix would change names and negative numbers for every other reader.
+No control characters reach a terminal, because names come from a log. CSV for a file or a pipe has every text
+unchanged, also one that a spreadsheet may take for a formula: a prefix would change it for every other reader.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import orjson
 
@@ -113,17 +111,13 @@ def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
     return lambda cells: writer.writerow([*map(cell, cells)])
 
 
-class _Writes(Protocol):
-    def write(self, text: str, /) -> object: ...
-
-
 class _LineFeeds:
     """A file whose lines end with a line feed. Python's writer quotes the characters of its own line end only (all of
     them from 3.13 on), so its line end is both characters."""
 
     INSTEAD_OF = "\r\n"
 
-    def __init__(self, out: _Writes) -> None:
+    def __init__(self, out: TextIO) -> None:
         self._out = out
 
     def write(self, line: str) -> object:
@@ -460,7 +454,11 @@ def write_file(output: str, content: bytes) -> None:
         return
     try:
         if _is_uri(output):
-            _write_by_pyarrow(output, content)
+            from kgroups_spark.sources.files import file_system
+
+            system, place = file_system(output)
+            with system.open_output_stream(place) as file:  # an object store shows an object only once it is closed
+                file.write(content)
         else:
             _write_local(Path(output), content)
     except (OSError, ValueError, NotImplementedError) as error:
@@ -470,15 +468,6 @@ def write_file(output: str, content: bytes) -> None:
 
 def _is_uri(output: str) -> bool:
     return "://" in output
-
-
-def _write_by_pyarrow(output: str, content: bytes) -> None:
-    """Writes directly, because an object store shows an object only once it is closed."""
-    from kgroups_spark.sources.files import file_system
-
-    system, place = file_system(output)
-    with system.open_output_stream(place) as file:
-        file.write(content)
 
 
 def _is_no_plain_file(output: Path) -> bool:

@@ -161,7 +161,7 @@ class Headline(NamedTuple):
 def headlines(answers: Answers) -> list[Headline]:
     """The urgent facts; without any, one sentence to that effect."""
     found = [
-        *_never_read(answers),
+        *_of_moves(answers, _NEVER_READ, _last_moves(answers), "skipped"),
         *_expiring(answers),
         *_hanging(answers),
         *_read_again(answers),
@@ -220,10 +220,6 @@ _NEVER_READ = (
     "{groups:counted group} skipped up to {records:counted record} in the last 7 days and will never read them: "
     "{names}."
 )
-
-
-def _never_read(answers: Answers) -> list[Headline]:
-    return _of_moves(answers, _NEVER_READ, _last_moves(answers), "skipped")
 
 
 def _read_again(answers: Answers) -> list[Headline]:
