@@ -252,9 +252,6 @@ def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     return None if arguments.all_groups else groups
 
 
-# An option, and the commands' common ones.
-
-
 class Option(NamedTuple):
     """`--until T`: an option with the placeholder of its value; `--group G ...`: it may be repeated; `--offsets`: a
     switch; `paths FILE`: an argument without a name. `read`: the reader of its value (None: a path); `more`: other
@@ -416,9 +413,6 @@ def folded(
         name = lot[0]["group_id"] if len(lot) == 1 else f"{pattern} ({counted(group_count(lot), 'group')})"
         made.append(dict.fromkeys(lot[0]) | same | its_total | {"group_id": name})
     return made
-
-
-# The moments of --as-of, and whether a lake's history covers them.
 
 
 def _incomplete(incomplete_to: datetime) -> str:

@@ -419,9 +419,6 @@ def say_lines(lines: Iterable[str]) -> None:
         say(line)
 
 
-# An output file, written completely or not at all, in a local folder or at a URI that pyarrow.fs opens.
-
-
 _DEVICES = Path("/dev")
 # The name of stdout as an output, as in Kafka's and most other tools; a file of that name is ./-
 STDOUT = "-"
@@ -497,9 +494,6 @@ def _write_local(output: Path, content: bytes) -> None:
         with suppress(OSError):
             part.unlink()
         raise
-
-
-# One line on stderr with the progress of long work.
 
 
 _SECONDS_BETWEEN_LINES = 5.0  # where lines are not overwritten: in a log file, in a scheduler

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-# The entries of `__transaction_state` for the producers of open transactions, for Kafka's rule of hanging ones.
-
-
 ListingRow = Mapping[str, Any]
 # (columns, conditions) -> rows of transactional_ids that meet the conditions.
 Ask = Callable[[Sequence[str], Sequence[Condition]], Iterable[ListingRow]]
@@ -296,9 +293,6 @@ def look(evidence: Evidence) -> Found:
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)
-
-
-# Which audits have looked for findings, by the ledger.
 
 
 # The ledger's rows_added has this table for each audit that looked, with 0 if it found nothing.

@@ -43,9 +43,6 @@ from kgroups_spark.words import (
     throwaway_groups,
 )
 
-# Each group by itself, under its own anchor: its committed offsets with their owners, and its newest events.
-
-
 _LONGEST_ANCHOR = 200
 # By query.
 CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
@@ -142,9 +139,6 @@ def _change(row: Row) -> str | None:
     else:
         change = f"{row['value_before']} → {row['value_after']}"
     return change + (f" ({cause})" if cause else "")
-
-
-# The page in a few sentences about facts that call for action, the most urgent first.
 
 
 _NAMED = 3

@@ -38,9 +38,6 @@ from kgroups_spark.report.figures import (
 )
 from kgroups_spark.words import EVENTS, cause_text, counted, filled, format_duration, group_count
 
-# Columns, tables and plots that several parts of the page have.
-
-
 Answers = Mapping[str, Sequence[Row]]  # rows by query
 DAYS = 30
 DAY, AS_EACH_DAY_ENDED = "day (UTC)", "as each day ended"
@@ -87,9 +84,6 @@ def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tu
 
 def day_of(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-# Committed offsets that expire: by day, under another retention, and of groups that would lose their members.
 
 
 def expiring_section(answers: Answers) -> Section:
@@ -203,9 +197,6 @@ def if_empty_section(answers: Answers) -> Section:
     )
 
 
-# The findings of the last audit, by kind and one by one.
-
-
 def findings_section(answers: Answers) -> Section:
     rows = answers["findings"]
     if not rows:
@@ -229,9 +220,6 @@ def findings_section(answers: Answers) -> Section:
         table("findings", "All of them", columns, rows, budget_bytes=GROUPS_BYTES),
     ]
     return Section("findings", "Findings", [", ".join(said) + "."], figures)
-
-
-# Groups by type and state, now and as each day ended, their migration to KIP-848, and each by itself.
 
 
 def groups_section(answers: Answers) -> Section:
@@ -433,9 +421,6 @@ _MIGRATION_TABLES = (
 )
 
 
-# The topic itself: rate and bloat, records that could not be used, and the part of the log that was read.
-
-
 def offsets_topic_section(answers: Answers) -> Section:
     heading = "The topic __consumer_offsets itself"
     rows = answers["offsets_partitions"]
@@ -526,9 +511,6 @@ def coverage_section(answers: Answers) -> Section:
     return Section("coverage", "Coverage", sentences, [figure])
 
 
-# Offsets that were rewound or skipped ahead, and offsets and groups that were removed.
-
-
 moves_section = Part(
     "moves",
     "Offsets rewound or skipped ahead",
@@ -614,9 +596,6 @@ def clean_up_section(answers: Answers) -> Section:
     return Section("clean-up", "Unused groups and offsets", [] if figures else nothing, figures)
 
 
-# Rebalances by day and cause, the groups that have most, and the slowest members.
-
-
 def rebalances_section(answers: Answers) -> Section:
     by_day = answers["rebalances_by_day"]
     if not by_day:
@@ -663,9 +642,6 @@ _REBALANCE_TABLES = (
         "longest_s Read again at most (s) :rate; newest- The newest (UTC) :time",
     ),
 )
-
-
-# Share partitions, and the records that are near their delivery limit.
 
 
 lag_section = Part(
@@ -744,9 +720,6 @@ share_groups_section = Part(
         ),
     ],
 )
-
-
-# Open transactions, and transactional ids from __transaction_state.
 
 
 def transactions_section(answers: Answers) -> Section:

@@ -73,9 +73,6 @@ def _with_inner(plan: Any) -> Iterator[Any]:
         yield from _with_inner(children.apply(index))
 
 
-# The tables, views and functions of a lake in a Spark session.
-
-
 def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES) -> int:
     """Makes or replaces every table, view and function in the session. Returns the audit that they reflect; 0: none has
     finished, and all are empty. They reflect it until they are registered again.

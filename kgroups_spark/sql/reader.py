@@ -214,9 +214,6 @@ def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     return [None if text == "NaT" else text for text in texts]
 
 
-# The groups, topics and conditions that `--group`, `--all-groups` and `--topic` select.
-
-
 _NAMED_TOPICS = 5
 _NAMED_PARTITIONS = 3
 
@@ -376,9 +373,6 @@ def _waits(row: Row, now_ms: int) -> str:
     return f"{line}, out in {format_duration(left)}." if left > 0 else f"{line}, should have been out by now."
 
 
-# The part of the log that an open transaction keeps from being cleaned, and Kafka's command that ends it.
-
-
 def with_what_is_held_back(reader: LakeReader, rows: list[Row]) -> list[Row]:
     """The rows with the log offsets from the first record of each transaction on, which the cleaner cannot reach, their
     estimated bytes, and the command that ends hanging ones."""
@@ -456,7 +450,6 @@ def about_hanging(rows: Iterable[Row]) -> list[str]:
 # FROM_NOW or FROM_THEN name the tables, `{chosen}` is the condition on groups.
 
 
-# The wanted rows: one for each offset, each member, or each group.
 What = Literal["offsets", "members", "state"]
 DEAD = "Dead"
 # The number of offsets or members of one query's answer, unless one offsets partition has more.

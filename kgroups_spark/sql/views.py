@@ -95,9 +95,6 @@ def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool
     return Definition(lines[0], columns, query.strip(), arguments if is_function else None, returns)
 
 
-# The statements of DuckDB and Spark that create a view or a function, with its comments.
-
-
 NULL = "NULL"
 
 
@@ -196,9 +193,6 @@ def _spark_columns(columns: Columns) -> str:
         words = [f"  `{name}`", column.type, "DEFAULT NULL" if column.default else None]
         lines.append(" ".join((*filter(None, words), "COMMENT", literal(column.comment))))
     return "(\n" + ",\n".join(lines) + "\n)"
-
-
-# The contents of `group_records.value` for each record type, from Kafka's message definitions.
 
 
 # Fields whose bytes are a message of clients' protocols, by record type (messages/group_metadata.py): the field with
@@ -596,9 +590,6 @@ def comments_sql() -> str:
     return "\n".join(duckdb_comments(name, definition(name)) for name in (*VIEWS, *FUNCTIONS))
 
 
-# The descriptions of tables, views and functions and of their columns, from their own comments.
-
-
 class Description(NamedTuple):
     """Columns in their order with their comments; a scalar function has none. `arguments`: a function's, as SQL of
     DuckDB."""
@@ -616,9 +607,6 @@ def described(name: str) -> Description:
         {column: reported.comment for column, reported in columns_of(name).items()} if name in (*TABLES, *VIEWS) else {}
     )
     return Description(TABLES[name].comment if name not in VIEWS else definition(name).comment, columns)
-
-
-# The tables, views and functions that a query needs: only these of some eighty are made before it runs.
 
 
 # In the order of creation.
