@@ -23,9 +23,16 @@ from kgroups_spark.audit.plan import (
 )
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.coordinator.share_shard import ListedTopic, SharePartitionRow, listed_share_partitions, listed_topics
-from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS, Listings, Verdict, verdict
+from kgroups_spark.coordinator.transaction_shard import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    Listings,
+    OpenOnPartition,
+    TopicPartition,
+    Verdict,
+    verdict,
+)
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.findings.finders import listing_row, open_on_partition
+from kgroups_spark.findings.finders import listing_row
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.parts import Part
@@ -257,6 +264,9 @@ def named_table(lake: Lake, rows: pa.Table) -> pa.Table:
 
 
 def _will_end(old: dict[str, Any], listed: Listings) -> bool:
-    long_after = to_epoch_ms(old["open_since"]) + 2 * MAX_TRANSACTION_TIMEOUT_MS
-    found = verdict(open_on_partition(old, ()), listed, long_after, MAX_TRANSACTION_TIMEOUT_MS)
+    since = to_epoch_ms(old["open_since"])
+    place = TopicPartition("__consumer_offsets", old["offsets_partition"])
+    transaction = OpenOnPartition(place, old["producer_id"], since)
+    long_after = since + 2 * MAX_TRANSACTION_TIMEOUT_MS
+    found = verdict(transaction, listed, long_after, MAX_TRANSACTION_TIMEOUT_MS)
     return found in (Verdict.LISTED, Verdict.TWO_PHASE)

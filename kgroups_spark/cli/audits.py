@@ -106,13 +106,12 @@ def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict
     rows: dict[int, dict[str, Any]] = {}
     for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
         rows[row["audit_id"]] = row
-    return [row | {"status": _unfinished(row, newest)} if row["status"] == RUNNING else row for row in rows.values()]
-
-
-def _unfinished(row: Row, newest: int) -> str:
-    if row["audit_id"] < newest:
-        return ABANDONED
-    return INTERRUPTED if Owner.parse(row["owner"]).is_alive is False else RUNNING
+    for number, row in rows.items():
+        if row["status"] == RUNNING and number < newest:
+            row["status"] = ABANDONED
+        elif row["status"] == RUNNING and Owner.parse(row["owner"]).is_alive is False:
+            row["status"] = INTERRUPTED
+    return [*rows.values()]
 
 
 def with_sums(rows: pa.Table) -> pa.Table:

@@ -140,9 +140,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         write(_rows(reader, groups(), what, moment.known, arguments), COLUMNS[what], (), arguments)
     first, *notes = moment.closing(counted(len(found), "group"))
-    if moment.times is not None and moment.as_of is not None:
+    if moment.log is not None:
         unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
-        first = f"{moment.times.closing(moment.as_of)}{unknown}"
+        first = f"{moment.log}{unknown}"
     if arguments.as_of is None:
         shown = names if arguments.type is None else sorted(found)
         notes += [*about_waiting(reader, shown), *deleted_next(reader, shown)]

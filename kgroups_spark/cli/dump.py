@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from kgroups_spark.sources.segments import PartitionCopy
 
 
-# Records of a segment as dicts for JSON, one for each record, as `kgroups dump` prints them. Without Spark.
-
-
 Line = dict[str, Any]
 OF_LEGACY_COMMITS, OF_COMMITS = b"\0\0", b"\0\1"  # how keys of these types begin
 NO_TOPIC_ID = "A" * 22
@@ -63,37 +60,25 @@ class RecordLines:
         self.log = log
         self._records = GroupRecordDecoder() if log is GROUP_LOG else CoordinatorRecordDecoder(log)
 
-    def of_records(self, records: RecordColumns) -> Iterator[Line]:
-        """A line for each record, in log order."""
-        decoded, facts = self._decoded(records), _batch_facts(records.batches)
-        places = zip(records.offset.tolist(), records.timestamp.tolist(), records.batch.tolist(), strict=True)
-        for row, (offset, timestamp, batch) in enumerate(places):
-            yield self._place | {"offset": offset, "timestamp": _time(timestamp)} | facts[batch] | decoded[row]
-
     def of(self, file: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
-        """The lines of a corrupt batch of the file, or of records."""
-        return self.of_records(item) if isinstance(item, RecordColumns) else iter([self.of_corrupt_batch(item, file)])
-
-    def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
-        """The line of bytes that cannot be read."""
-        return self._place | {
-            "offset": batch.base_offset,
-            "last_offset": batch.last_offset,
-            "record_count": batch.record_count,
-            "reason": "corrupt_batch",
-            "detail": batch.detail,
-            "file": file,
-            "file_position": batch.position,
-            "size_bytes": batch.size,
-        }
-
-    def _decoded(self, records: RecordColumns) -> dict[int, Line]:
-        """The contents of keys and values, by row."""
-        is_control = records.is_control
-        return {
-            row: _marker(records, row) if is_control[row] else _record(records, row, self._records)
-            for row in range(len(records))
-        }
+        """The line of a batch of the file that cannot be read, or a line for each record, in log order."""
+        if isinstance(item, CorruptBatch):
+            yield self._place | {
+                "offset": item.base_offset,
+                "last_offset": item.last_offset,
+                "record_count": item.record_count,
+                "reason": "corrupt_batch",
+                "detail": item.detail,
+                "file": file,
+                "file_position": item.position,
+                "size_bytes": item.size,
+            }
+            return
+        is_control, facts = item.is_control, _batch_facts(item.batches)
+        places = zip(item.offset.tolist(), item.timestamp.tolist(), item.batch.tolist(), strict=True)
+        for row, (offset, timestamp, batch) in enumerate(places):
+            decoded = _marker(item, row) if is_control[row] else _record(item, row, self._records)
+            yield self._place | {"offset": offset, "timestamp": _time(timestamp)} | facts[batch] | decoded
 
 
 def _record(records: RecordColumns, row: int, decoder: CoordinatorRecordDecoder) -> Line:

@@ -75,15 +75,18 @@ DECIDED = """(
   LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id
   WHERE expiry.expires_at IS NOT NULL AND (:until IS NULL OR expiry.expires_at <= :until)
 )"""
+_WHICH = "audit_id as_of retention_ms offsets_partition group_id group_type state"
+_OFFSET = "topic partition committed_offset log_offset decision reason base base_timestamp"
+OFFSET_COLUMNS = f"{_WHICH} {_OFFSET} expires_at expires_at_if_empty".split()
+GROUP_COLUMNS = f"{_WHICH} offset_count expires_at reason".split()
 OFFSETS = """
-SELECT audit_id, as_of, retention_ms, offsets_partition, group_id, group_type, state, topic, partition,
-  committed_offset, log_offset, decision, reason, base, base_timestamp, expires_at, expires_at_if_empty
+SELECT {columns}
 FROM {expiring} AS expiring
 ORDER BY expires_at, group_id, topic, partition"""
 # The number of a group's offsets, and moment and reason of the soonest: if several reasons apply at that moment, the
 # first by name.
 GROUPS = """
-SELECT audit_id, as_of, retention_ms, offsets_partition, group_id, group_type, state, offset_count, expires_at, reason
+SELECT {columns}
 FROM (
   SELECT audit_id, as_of, retention_ms, offsets_partition, group_id, group_type, state, reason,
     min(expires_at) AS expires_at,
@@ -106,14 +109,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--until is before the last audit: --within 2d, or --until +2d, is two days after it")
     form = None if arguments.output is None else file_format(arguments.output)
     reader, expiring = open_lake(arguments), DECIDED
-    until = _until(arguments, reader.as_of_ms)
+    until_ms = arguments.until if arguments.within is None else min(reader.as_of_ms + arguments.within, LAST_MS)
+    until = None if until_ms is None else to_datetime(until_ms)
     if arguments.retention is not None or arguments.if_empty:
         retention = "NULL" if arguments.retention is None else f"INTERVAL '{arguments.retention / 1000:.3f}' SECOND"
         expiring = f"expiring(:until, {retention}, {arguments.if_empty})"
     folds = arguments.format == "table" and not arguments.offsets
     groups = reader.sql("SELECT group_id, member_count FROM groups") if folds else []
-    query = (OFFSETS if arguments.offsets else GROUPS).format(expiring=expiring)
-    names, found = reader.answer(query, {"until": until})
+    names, query = (OFFSET_COLUMNS, OFFSETS) if arguments.offsets else (GROUP_COLUMNS, GROUPS)
+    found = reader.ask(query.format(columns=", ".join(names), expiring=expiring), {"until": until})
     count = Count()
     rows: Iterable[Mapping[str, Any]] = count.among(found, reader.as_of_ms)
     if form is not None:
@@ -154,11 +158,6 @@ class Count:
 def expires_in(duration_ms: int) -> str:
     """`6d 23h`; `now` if the broker removes it at its next check."""
     return "now" if duration_ms <= 0 else format_duration(duration_ms)
-
-
-def _until(arguments: argparse.Namespace, as_of_ms: int) -> datetime | None:
-    until = arguments.until if arguments.within is None else min(as_of_ms + arguments.within, LAST_MS)
-    return None if until is None else to_datetime(until)
 
 
 def _closing_line(reader: LakeReader, arguments: argparse.Namespace, until: datetime | None, count: Count) -> str:

@@ -22,11 +22,11 @@ from datetime import datetime
 from pathlib import Path
 
 from kgroups_spark.cli.describe import ABOUT_SHARE_STATE
-from kgroups_spark.cli.form import AS_OF, ENGINE, GROUPS, LAKE, TOPIC, Option, asked_groups, times_as_of
+from kgroups_spark.cli.form import AS_OF, ENGINE, GROUPS, LAKE, TOPIC, Moment, Option, asked_groups
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.output import STDOUT, csv_rows, require_place, say, say_lines, write_file
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.sql.reader import LakeReader, Row, of_groups, of_topics, require_known, require_known_topics
+from kgroups_spark.sql.reader import LakeReader, Row, SqlCondition, of_known
 from kgroups_spark.words import (
     cell_text,
     counted,
@@ -35,7 +35,6 @@ from kgroups_spark.words import (
     quoted,
     shell_option,
     shell_word,
-    to_datetime,
 )
 
 # The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no
@@ -52,10 +51,10 @@ _NAMED = 20  # groups for each tool
 OFFSETS = """
 WITH found AS (
   SELECT group_id, topic, partition, offsets_partition, committed_offset, commit_timestamp
-  FROM {committed} WHERE {groups} AND {topics}
+  FROM {committed} WHERE {chosen}
   UNION ALL
   SELECT group_id, topic, partition, NULL, start_offset, write_timestamp
-  FROM {shares} WHERE {groups} AND {topics} AND start_offset IS NOT NULL AND topic IS NOT NULL
+  FROM {shares} WHERE {chosen} AND start_offset IS NOT NULL AND topic IS NOT NULL
 )
 SELECT found.*, streams.group_id IS NOT NULL AS is_streams, row_number() OVER (
     PARTITION BY found.group_id, topic, partition
@@ -85,14 +84,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.output} already exists: name another file, or remove it")
     reader = open_lake(arguments)
     reader.require_audit()
-    require_known(reader, groups or ())
-    require_known_topics(reader, arguments.topic, groups)
-    as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
-    unsure = _known_or_refused(reader, as_of)
+    chosen = of_known(reader, groups, arguments.topic)
+    moment = Moment.of(reader, arguments.as_of)
+    as_of = moment.as_of
+    # A reset to offsets of another time is not a reset to that moment.
+    if moment.later is not None:
+        raise KgroupsError(f"nothing is exported: {moment.later}")
     is_single = groups is not None and len(groups) == 1
     exported, out = Exported(), sys.stdout if is_stdout else io.StringIO()
     write = csv_rows(out)
-    for row in _offsets(reader, groups, arguments, as_of):
+    for row in _offsets(reader, chosen, as_of):
         if why := why_not(row):
             exported.left_out += 1
             say(f"left out: group {quoted(row['group_id'])}, {cell_text(row['topic'])}-{row['partition']}: {why}")
@@ -104,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(out, io.StringIO):
         write_file(arguments.output, out.getvalue().encode())
     sys.stdout.flush()
-    say_lines(unsure)
+    say_lines(moment.notes)
     say_lines(_how_to_import(reader, exported, arguments, is_single=is_single))
     if exported.shares and as_of is not None:
         [known] = reader.sql("SELECT min(known) AS known FROM share_partitions_as_of(:as_of)", as_of=as_of)
@@ -146,27 +147,10 @@ def why_not(row: Row) -> str | None:
     return None
 
 
-def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
-    """Notes for people on offsets as of the moment. Raises KgroupsError for a moment outside of the history, because a
-    reset to offsets of another time is not a reset to that moment."""
-    if as_of is None:
-        return []
-    times = times_as_of(reader, as_of)
-    later = times.later(as_of)
-    if later is not None:
-        raise KgroupsError(f"nothing is exported: {later}")
-    return times.notes(as_of)
-
-
-def _offsets(
-    reader: LakeReader, groups: list[str] | None, arguments: argparse.Namespace, as_of: datetime | None
-) -> Iterator[Row]:
-    chosen, topics = of_groups(groups), of_topics(arguments.topic)
+def _offsets(reader: LakeReader, chosen: SqlCondition, as_of: datetime | None) -> Iterator[Row]:
     then, parameters = ("", {}) if as_of is None else ("_as_of(:as_of)", {"as_of": as_of})
-    query = OFFSETS.format(
-        committed=f"committed_offsets{then}", shares=f"share_partitions{then}", groups=chosen.sql, topics=topics.sql
-    )
-    return reader.ask(query, chosen.parameters | topics.parameters | parameters)
+    tables = {"committed": f"committed_offsets{then}", "shares": f"share_partitions{then}"}
+    return reader.ask(OFFSETS.format(chosen=chosen.sql, **tables), chosen.parameters | parameters)
 
 
 def _nothing(

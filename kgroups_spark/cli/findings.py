@@ -66,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
             _print_for_eyes(rows)
     else:
         write(rows, COLUMNS, (), arguments)
-    say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
+    counts = Counter(row["severity"] for row in rows)
+    said = ", ".join(counted(counts[severity], severity) for severity in SEVERITIES)
+    say(f"{said} ({_of_what(reader, audits)})")
     if arguments.all_audits:
         say_lines(
             f"kgroups maintain --keep (audit {by}) removed the findings of audits up to {up_to}"
@@ -84,12 +86,6 @@ def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.N
     counting = set(audits)
     chosen = (row for row in rows if row["audit_id"] in counting)
     return sorted(chosen, key=lambda row: (-row["audit_id"], *order(row)))
-
-
-def severity_counts(rows: Rows) -> str:
-    """`2 errors, 1 warning, 0 notices`."""
-    counts = Counter(row["severity"] for row in rows)
-    return ", ".join(counted(counts[severity], severity) for severity in SEVERITIES)
 
 
 def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:

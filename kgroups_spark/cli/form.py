@@ -15,8 +15,8 @@ import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, fields
+from datetime import datetime
 from itertools import groupby
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
@@ -252,9 +252,6 @@ def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     return None if arguments.all_groups else groups
 
 
-# An option, and the commands' common ones.
-
-
 class Option(NamedTuple):
     """`--until T`: an option with the placeholder of its value; `--group G ...`: it may be repeated; `--offsets`: a
     switch; `paths FILE`: an argument without a name. `read`: the reader of its value (None: a path); `more`: other
@@ -418,64 +415,17 @@ def folded(
     return made
 
 
-# The moments of --as-of, and whether a lake's history covers them.
-
-
-@dataclass(frozen=True)
-class KnownTimes:
-    """The moments that a lake's history covers, in log time; None: the log has no times.
-
-    `begins`: the oldest record. `reduced_to`: the newest of the records that `kgroups maintain --keep` has reduced
-    (None: none were); as of an older moment the functions fail for their partitions. `incomplete_to`: the time of the
-    newest records when an audit last found offsets missing; None: none has. Records that an older moment needs may have
-    been compacted away before they were read, or damaged. `ends`: the newest record; for a live cluster also the time
-    of the last read.
-    """
-
-    begins: datetime | None
-    reduced_to: datetime | None
-    incomplete_to: datetime | None
-    ends: datetime | None
-
-    def later(self, moment: datetime) -> str | None:
-        """A note on a moment after the history; None: it is not."""
-        if self.ends is not None and moment > self.ends:
-            return (
-                f"{format_utc(moment)} is after the history of this lake, which ends at {format_utc(self.ends)}: later "
-                "states are unknown"
-            )
-        return None
-
-    def known(self, moment: datetime) -> str:
-        """How well history covers the moment, in the words of the function known_as_of; the history has begun."""
-        if self.later(moment) is not None:
-            return "after"
-        if self.reduced_to is not None and moment < self.reduced_to:
-            return "reduced"
-        return "complete" if self.incomplete_to is None or moment >= self.incomplete_to else "incomplete"
-
-    def closing(self, moment: datetime) -> str:
-        """The part of the log that counted."""
-        return f"the log up to {format_utc(moment if self.ends is None else min(moment, self.ends))}"
-
-    def notes(self, moment: datetime) -> list[str]:
-        """Notes for people on an answer as of the moment."""
-        later = self.later(moment)
-        if later is not None:
-            return [later]
-        if self.incomplete_to is not None and moment < self.incomplete_to:
-            return [
-                f"offsets are missing in the log up to {format_utc(self.incomplete_to)} (compacted before it was read, "
-                "or damaged): as of an earlier moment, groups, members and offsets may be missing or stale (view "
-                "known_history)"
-            ]
-        return []
+def _incomplete(incomplete_to: datetime) -> str:
+    return (
+        f"offsets are missing in the log up to {format_utc(incomplete_to)} (compacted before it was read, or damaged): "
+        "as of an earlier moment, groups, members and offsets may be missing or stale (view known_history)"
+    )
 
 
 def incomplete_history(reader: LakeReader) -> list[str]:
     """Notes for as-of functions in SQL: the time up to which their answers may be incomplete."""
-    known = replace(known_times(reader), begins=None, reduced_to=None, ends=None)
-    return known.notes(datetime.min.replace(tzinfo=UTC))
+    [row] = reader.sql("SELECT incomplete_to FROM known_history")
+    return [] if row["incomplete_to"] is None else [_incomplete(row["incomplete_to"])]
 
 
 # The newest log time below the offsets up to which the history of the groups' offsets partitions has been reduced: the
@@ -505,60 +455,80 @@ def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | 
     ]
 
 
-def known_times(reader: LakeReader) -> KnownTimes:
-    """The times of the lake as its last finished audit left it."""
-    [row] = reader.sql("SELECT begins, reduced_to, incomplete_to, ends FROM known_history")
-    return KnownTimes(**row)
-
-
-def times_as_of(reader: LakeReader, moment: datetime) -> KnownTimes:
-    """The same, for an answer as of the moment. Raises KgroupsError if the history begins later. (Where it has been
-    reduced, its oldest record is not its beginning, and the functions fail with the reason.)"""
-    times = known_times(reader)
-    if times.reduced_to is None and times.begins is not None and moment < times.begins:
-        raise KgroupsError(
-            f"{format_utc(moment)} is before the history of this lake, which begins at {format_utc(times.begins)}: "
-            "nothing is known about that time"
-        )
-    return times
-
-
 @dataclass(frozen=True)
 class Moment:
-    """The moment of an answer: `as_of`, for which the log up to then counts; None: the last audit. `known`: as in the
-    function known_as_of; None: the last audit's state was asked for."""
+    """The moment of an answer: `as_of`, for which the log up to then counts; None: the last audit.
+
+    Then the moments that the lake's history covers, in log time (the view known_history); None: there is none, or the
+    last audit's state was asked for.
+    """
 
     reader: LakeReader
     as_of: datetime | None
-    times: KnownTimes | None
-    known: str | None
+    begins: datetime | None = None
+    reduced_to: datetime | None = None
+    incomplete_to: datetime | None = None
+    ends: datetime | None = None
 
     @classmethod
     def of(cls, reader: LakeReader, as_of_ms: int | None) -> Moment:
-        """The moment of --as-of. Raises KgroupsError if no audit has finished, or if history begins later."""
+        """The moment of --as-of. Raises KgroupsError if no audit has finished, or if history begins later. (Where it
+        has been reduced, its oldest record is not its beginning, and the functions fail with the reason.)"""
         reader.require_audit()
         if as_of_ms is None:
-            return cls(reader, None, None, None)
+            return cls(reader, None)
         as_of = to_datetime(as_of_ms)
-        times = times_as_of(reader, as_of)
-        return cls(reader, as_of, times, times.known(as_of))
-
-    def source(self, table: str) -> str:
-        """The table, or its function as of the moment, in SQL."""
-        return table if self.as_of is None else f"{table}_as_of(:as_of)"
+        [row] = reader.sql("SELECT begins, reduced_to, incomplete_to, ends FROM known_history")
+        if row["reduced_to"] is None and row["begins"] is not None and as_of < row["begins"]:
+            raise KgroupsError(
+                f"{format_utc(as_of)} is before the history of this lake, which begins at {format_utc(row['begins'])}: "
+                "nothing is known about that time"
+            )
+        return cls(reader, as_of, **row)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {} if self.as_of is None else {"as_of": self.as_of}
+    def later(self) -> str | None:
+        """A note on a moment after the history; None: it is not."""
+        if self.as_of is None or self.ends is None or self.as_of <= self.ends:
+            return None
+        return (
+            f"{format_utc(self.as_of)} is after the history of this lake, which ends at {format_utc(self.ends)}: later "
+            "states are unknown"
+        )
+
+    @property
+    def known(self) -> str | None:
+        """How well history covers the moment, in the words of the function known_as_of."""
+        if self.as_of is None:
+            return None
+        if self.later is not None:
+            return "after"
+        if self.reduced_to is not None and self.as_of < self.reduced_to:
+            return "reduced"
+        return "complete" if self.incomplete_to is None or self.as_of >= self.incomplete_to else "incomplete"
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for people on an answer as of the moment."""
+        if self.later is not None:
+            return [self.later]
+        if self.as_of is None or self.incomplete_to is None or self.as_of >= self.incomplete_to:
+            return []
+        return [_incomplete(self.incomplete_to)]
+
+    @property
+    def log(self) -> str | None:
+        """The part of the log that counted; None: all that the last audit knows."""
+        if self.as_of is None:
+            return None
+        return f"the log up to {format_utc(self.as_of if self.ends is None else min(self.as_of, self.ends))}"
 
     def rows(self, table: str) -> Rows:
         """All rows of a small table."""
         if self.as_of is None:
             return self.reader.rows(table)
-        return self.reader.sql(f"SELECT * FROM {self.source(table)}", **self.parameters)
+        return self.reader.sql(f"SELECT * FROM {table}_as_of(:as_of)", as_of=self.as_of)
 
     def closing(self, found: str) -> list[str]:
         """The closing line: the part of the log in which this was found; notes on that part."""
-        if self.times is None or self.as_of is None:
-            return [f"{found} ({self.reader.known_as_of()})"]
-        return [f"{found} ({self.times.closing(self.as_of)})", *self.times.notes(self.as_of)]
+        return [f"{found} ({self.log or self.reader.known_as_of()})", *self.notes]

@@ -33,6 +33,7 @@ from kgroups_spark.cli.form import (
     LAKE,
     ROWS,
     TOPIC,
+    Moment,
     Option,
     asked_groups,
     fail_if_any,
@@ -41,7 +42,6 @@ from kgroups_spark.cli.form import (
     positive_count_value,
     reduced_history,
     screen,
-    times_as_of,
     write,
 )
 from kgroups_spark.cli.open_lake import open_lake
@@ -57,9 +57,7 @@ from kgroups_spark.sql.reader import (
     between,
     deleted_next,
     of_groups,
-    of_topics,
-    require_known,
-    require_known_topics,
+    of_known,
 )
 from kgroups_spark.words import (
     EVENTS,
@@ -125,12 +123,8 @@ def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
         raise UsageError("--since is later than --until")
-    reader.require_audit()
-    if arguments.until is not None:
-        times_as_of(reader, to_datetime(arguments.until))
-    require_known(reader, groups or ())
-    require_known_topics(reader, arguments.topic, groups)
-    chosen = _chosen(arguments, groups)
+    Moment.of(reader, arguments.until)
+    chosen = _chosen(reader, arguments, groups)
     found = newest(reader, asked, chosen, arguments.limit)
     names = _topic_names(reader, found) if asked is OF_EVENTS else {}
     rows = [_event(row, names) if asked is OF_EVENTS else asked.shown(row) for row in found]
@@ -178,12 +172,12 @@ def newest(reader: LakeReader, asked: Source, chosen: SqlCondition, limit: int) 
     return reader.sql(query, **chosen.parameters)[::-1]
 
 
-def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> SqlCondition:
+def _chosen(reader: LakeReader, arguments: argparse.Namespace, groups: list[str] | None) -> SqlCondition:
     """The conditions of the options; {time} is the placeholder for the column of times."""
     names = ", ".join(f"'{name}'" for name in arguments.event or ())
     events = SqlCondition(f"event IN ({names})", {}) if names else EVERYTHING
     limits = {name: to_datetime(at) for name in ("since", "until") if (at := getattr(arguments, name)) is not None}
-    return all_of(of_groups(groups), of_topics(arguments.topic), events, between("{time}", limits))
+    return all_of(of_known(reader, groups, arguments.topic), events, between("{time}", limits))
 
 
 def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:

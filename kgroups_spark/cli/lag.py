@@ -20,7 +20,7 @@ from kgroups_spark.cli.form import GROUP, LAKE, ROWS, TOPIC, Option, moment_valu
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.output import say
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.sql.reader import Row, of_groups, of_topics, require_known, require_known_topics
+from kgroups_spark.sql.reader import Row, of_known
 from kgroups_spark.words import counted, format_duration, format_utc, to_datetime
 
 OPTIONS = (LAKE, GROUP, TOPIC, Option("--since T", "the trend from T on", moment_value), *ROWS)
@@ -46,7 +46,7 @@ FROM chosen GROUP BY group_id, audit_id"""
 BY_PARTITION = "SELECT * FROM chosen"
 QUERY = """
 WITH chosen AS (
-  SELECT * FROM lag_history WHERE {groups} AND {topics} AND (:since IS NULL OR seen_at >= :since)
+  SELECT * FROM lag_history WHERE {chosen} AND (:since IS NULL OR seen_at >= :since)
 ),
 asked AS ({rows})
 SELECT * FROM asked ORDER BY {key}, audit_id"""
@@ -62,16 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
             "kgroups audit --bootstrap-server HOST:PORT)"
         )
     groups = arguments.group or None
-    require_known(reader, groups or ())
-    require_known_topics(reader, arguments.topic, groups)
+    chosen = of_known(reader, groups, arguments.topic)
     key = ("group_id", "topic", "partition") if groups else ("group_id",)
-    chosen, topics = of_groups(groups), of_topics(arguments.topic)
-    query = QUERY.format(
-        groups=chosen.sql, topics=topics.sql, rows=BY_PARTITION if groups else BY_GROUP, key=", ".join(key)
-    )
+    query = QUERY.format(chosen=chosen.sql, rows=BY_PARTITION if groups else BY_GROUP, key=", ".join(key))
     since = None if arguments.since is None else to_datetime(arguments.since)
     histories: dict[tuple[object, ...], list[Row]] = {}
-    for row in reader.ask(query, {**chosen.parameters, **topics.parameters, "since": since}):
+    for row in reader.ask(query, {**chosen.parameters, "since": since}):
         histories.setdefault(tuple(row[name] for name in key), []).append(row)
     rows = [_newest(its) for its in histories.values() if its[-1]["audit_id"] == newest["audit_id"]]
     rows.sort(key=lambda row: (row["lag"] is None, -(row["lag"] or 0)))

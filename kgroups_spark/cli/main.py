@@ -17,7 +17,6 @@ import tomllib
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -112,7 +111,8 @@ def _ended_by(error: BaseException) -> int:
         say("kgroups: interrupted")
         return INTERRUPTED
     if isinstance(error, KgroupsError):
-        say_lines(_with_program(error.lines))
+        first, *others = error.lines or ("failed",)
+        say_lines([f"kgroups: {first}", *others])
         return error.exit_code
     if isinstance(error, OSError):
         if _is_stdout_full(error):
@@ -171,15 +171,14 @@ def configured(argv: Sequence[str]) -> list[str]:
     given = {word.partition("=")[0] for word in argv}
     given |= {other for name in given for other in INSTEAD_OF.get(name, ())}
     own = {name: value for name, value in options.get(command, {}).items() if f"--{name}" not in given}
-    words = [[f"--{name}"] * value if isinstance(value, bool) else _words(name, value) for name, value in own.items()]
+    words = list[str]()
+    for name, value in own.items():
+        values = value if isinstance(value, list) else [value]
+        words += [f"--{name}"] * value if isinstance(value, bool) else [f"--{name}={each}" for each in values]
     # The demo is for a lake of its own.
     has_lake = "--lake" in given or "KGROUPS_LAKE" in os.environ or command == "demo"
     lake = [] if has_lake else [f"--lake={options[name]}" for name in ("lake",) if name in options]
-    return [*lake, *argv[: at + 1], *chain.from_iterable(words), *argv[at + 1 :]]
-
-
-def _words(name: str, value: Any) -> list[str]:
-    return [f"--{name}={each}" for each in (value if isinstance(value, list) else [value])]
+    return [*lake, *argv[: at + 1], *words, *argv[at + 1 :]]
 
 
 def _configuration() -> tuple[str, dict[str, Any]]:
@@ -226,10 +225,6 @@ def _require_known(program: str, words: Sequence[str], known: Sequence[str]) -> 
     for name in sorted(unknown, key=lambda name: not name.startswith("-")):
         kind = "option" if name.startswith("-") else "argument"
         raise UsageError(f"unknown {kind} {name}{did_you_mean(name, known)} (see {program} --help)")
-
-
-def _with_program(lines: Sequence[str]) -> list[str]:
-    return [f"kgroups: {lines[0]}", *lines[1:]] if lines else ["kgroups: failed"]
 
 
 def _os_error_text(error: OSError) -> str:

@@ -28,27 +28,22 @@ if TYPE_CHECKING:
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
     """The lake of --lake, opened by the engine of --engine; relative times of the options become times. Raises
     UsageError if there is none, before Spark starts."""
-    reader = _opened(arguments)
-    for name, value in vars(arguments).items():
-        if isinstance(value, FromAsOf):
-            setattr(arguments, name, reader.as_of_ms + value)
-    return reader
-
-
-def _opened(arguments: argparse.Namespace) -> LakeReader:
     location, engine = existing_lake(arguments), getattr(arguments, "engine", "auto")
     if engine == "duckdb" and not is_path(location):
         raise UsageError(
             f"--engine duckdb reads a lake in a folder, and {location} is a schema of a "
             "catalog, which Spark alone can ask: --engine spark, or leave it out"
         )
+    reader: LakeReader | None = None
     if engine != "spark" and is_path(location):
         from kgroups_spark.sql.by_duckdb import duckdb_reader
 
         reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark(), say=say)
-        if reader is not None:
-            return reader
-    return open_by_spark(location, arguments.command)
+    reader = reader or open_by_spark(location, arguments.command)
+    for name, value in vars(arguments).items():
+        if isinstance(value, FromAsOf):
+            setattr(arguments, name, reader.as_of_ms + value)
+    return reader
 
 
 def open_by_spark(location: str, command: str) -> SparkReader:

@@ -4,10 +4,8 @@ A row is a dict with the column names of the tables. Times are datetimes with a 
 all columns of a row under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
 people: it has fewer columns, Kafka's headings, and times without milliseconds.
 
-All output goes through this module. No control characters reach a terminal, because names come from a log. JSON has
-such characters as `\u009b`, which is equivalent. CSV for a file or a pipe has every text unchanged, so that it can be
-read back. That includes texts that begin with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a
-prefix would change names and negative numbers for every other reader.
+No control characters reach a terminal, because names come from a log. CSV for a file or a pipe has every text
+unchanged, also one that a spreadsheet may take for a formula: a prefix would change it for every other reader.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import orjson
 
@@ -113,17 +111,13 @@ def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
     return lambda cells: writer.writerow([*map(cell, cells)])
 
 
-class _Writes(Protocol):
-    def write(self, text: str, /) -> object: ...
-
-
 class _LineFeeds:
     """A file whose lines end with a line feed. Python's writer quotes the characters of its own line end only (all of
     them from 3.13 on), so its line end is both characters."""
 
     INSTEAD_OF = "\r\n"
 
-    def __init__(self, out: _Writes) -> None:
+    def __init__(self, out: TextIO) -> None:
         self._out = out
 
     def write(self, line: str) -> object:
@@ -425,9 +419,6 @@ def say_lines(lines: Iterable[str]) -> None:
         say(line)
 
 
-# An output file, written completely or not at all, in a local folder or at a URI that pyarrow.fs opens.
-
-
 _DEVICES = Path("/dev")
 # The name of stdout as an output, as in Kafka's and most other tools; a file of that name is ./-
 STDOUT = "-"
@@ -460,7 +451,11 @@ def write_file(output: str, content: bytes) -> None:
         return
     try:
         if _is_uri(output):
-            _write_by_pyarrow(output, content)
+            from kgroups_spark.sources.files import file_system
+
+            system, place = file_system(output)
+            with system.open_output_stream(place) as file:  # an object store shows an object only once it is closed
+                file.write(content)
         else:
             _write_local(Path(output), content)
     except (OSError, ValueError, NotImplementedError) as error:
@@ -470,15 +465,6 @@ def write_file(output: str, content: bytes) -> None:
 
 def _is_uri(output: str) -> bool:
     return "://" in output
-
-
-def _write_by_pyarrow(output: str, content: bytes) -> None:
-    """Writes directly, because an object store shows an object only once it is closed."""
-    from kgroups_spark.sources.files import file_system
-
-    system, place = file_system(output)
-    with system.open_output_stream(place) as file:
-        file.write(content)
 
 
 def _is_no_plain_file(output: Path) -> bool:
@@ -508,9 +494,6 @@ def _write_local(output: Path, content: bytes) -> None:
         with suppress(OSError):
             part.unlink()
         raise
-
-
-# One line on stderr with the progress of long work.
 
 
 _SECONDS_BETWEEN_LINES = 5.0  # where lines are not overwritten: in a log file, in a scheduler

@@ -40,7 +40,9 @@ OPTIONS = (
 def run(arguments: argparse.Namespace) -> int:
     output: str = arguments.output
     require_place(output, DEFAULT_OUTPUT)
-    _require_libraries()
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        need = f"the report needs {', '.join(missing)}, which this Python lacks"
+        raise KgroupsError(f"{need}: {how_to_install('report')}")
     reader = open_lake(arguments)
     reader.require_audit()
     from kgroups_spark.report.page import report_page
@@ -53,10 +55,3 @@ def run(arguments: argparse.Namespace) -> int:
     write_file(output, page)
     say(f"{'stdout' if output == STDOUT else output}: {sized(len(page))} ({reader.known_as_of()})")
     return 0
-
-
-def _require_libraries() -> None:
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        need = f"the report needs {', '.join(missing)}, which this Python lacks"
-        raise KgroupsError(f"{need}: {how_to_install('report')}")

@@ -42,9 +42,6 @@ from kgroups_spark.sql.views import FUNCTIONS, NAMES, RECORD_VIEWS, VIEWS, colum
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, did_you_mean, exact_duration, first_of, suggested
 
-# A prompt with line editing, completion of names by TAB, and a history of lines, by Python's readline.
-
-
 try:
     import readline
 except ImportError:  # Windows, and builds of Python without it: plain lines
@@ -129,11 +126,6 @@ def _ends(text: str, start: int, dialect: str) -> Iterator[int]:
     with suppress(TokenError):  # the last text or name is not closed: only the part before it counts
         tokenizer.tokenize(text[start:])
     return (start + token.start for token in tokenizer.tokens if token.token_type == TokenType.SEMICOLON)
-
-
-def is_for_prompt(statement: str) -> bool:
-    """Whether it is a dot command, not SQL."""
-    return statement.startswith((".", "\\"))
 
 
 POINTED = (".tables", ".describe", ".help", ".quit")
@@ -267,7 +259,7 @@ class Session:
                 self._guarded(statement)
 
     def _do(self, statement: str) -> None:
-        if is_for_prompt(statement):
+        if statement.startswith((".", "\\")):
             self._tell(statement)
         else:
             self._answer(statement)
@@ -304,17 +296,13 @@ class Session:
         more = "" if len(shown) == len(table) else f", the first {len(shown)} shown: kgroups sql QUERY prints all"
         say(f"{counted(len(table), 'row')}{more} ({_known_as_of(self.reader)})")
         if any(name.endswith("_as_of") for name in needed_for(statement)):
-            say_lines(self._incomplete)
+            say_lines(incomplete_history(self.reader))
         if _READS_LAG.search(statement) and not self._knows_ends:
             say(NO_LAG)
 
     @cached_property
     def _knows_ends(self) -> bool:
         return bool(self.reader.sql("SELECT 1 AS one FROM topic_offsets WHERE log_end_offset IS NOT NULL LIMIT 1"))
-
-    @cached_property
-    def _incomplete(self) -> list[str]:
-        return incomplete_history(self.reader)
 
     def _tell(self, line: str) -> None:
         """Runs a dot command. Raises UsageError."""

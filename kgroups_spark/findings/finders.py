@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,22 +18,18 @@ import pyarrow.dataset
 from kgroups_spark.coordinator.transaction_shard import (
     MAX_TRANSACTION_TIMEOUT_MS,
     Listings,
-    OpenOnPartition,
     TopicPartition,
     TransactionalIdRow,
 )
 from kgroups_spark.errors import attempt
-from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, order
+from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
-from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
 from kgroups_spark.words import filled, throwaway_groups, to_epoch_ms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-
-# The entries of `__transaction_state` for the producers of open transactions, for Kafka's rule of hanging ones.
 
 
 ListingRow = Mapping[str, Any]
@@ -91,17 +87,6 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
     return TransactionalIdRow(**(fields | dict(row) | {"topic_partitions": partitions}))
 
 
-def open_on_partition(transaction: ListingRow, offsets: Iterable[ListingRow]) -> OpenOnPartition:
-    """An open transaction as the rule needs it, from its row of open_transactions and those of pending_offsets.
-
-    The producer's last record on the partition is its last pending offset; without one, its first record.
-    """
-    times = [transaction["open_since"], *(offset.get("commit_timestamp") for offset in offsets)]
-    known = [to_epoch_ms(at) for at in times if at is not None]
-    place = TopicPartition("__consumer_offsets", transaction["offsets_partition"])
-    return OpenOnPartition(place, transaction["producer_id"], max(known, default=None))
-
-
 # Findings as SQL of DuckDB: a file each in `sql/`.
 #
 #     -- error by committed_offsets: committed offsets of a group ...     its severity, the tables of which one has a
@@ -136,35 +121,17 @@ def connect(folder: str) -> DuckDBPyConnection:
     return connection
 
 
-# Columns of the tables of facts with their types.
 MEMBER = (*GROUP, "member_id")
-_TYPES = {
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "bool": pa.bool_(),
-    "text": pa.string(),
-    "time": pa.timestamp("us", "UTC"),
-}
-READ = "offsets_partition:int known_until:time was_given:bool log_start:long"
-LARGE_RECORDS = "offsets_partition:int group_id record_name log_offset:long log_timestamp:long size_bytes:long"
-TIMES_OFF = (
-    "offsets_partition:int group_id topic partition:int log_offset:long commit_timestamp:long log_timestamp:long "
-    "commits:long"
-)
-HIDDEN = "offsets_partition:int offsets:long log_ms:long"
-
-
+# Columns of the tables of facts with their types.
+_TYPES = {int: BIGINT, int | None: BIGINT, bool: BOOLEAN, str: STRING, datetime: TIMESTAMP}
+READ = {"offsets_partition": int, "known_until": datetime, "was_given": bool, "log_start": int}
+HIDDEN = {"offsets_partition": int, "offsets": int, "log_ms": int}
 MOVES = ["offset_rewound", "offset_skipped", "offset_restarted"]
 
 
-def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    fields = [
-        (name, _TYPES.get(kind, pa.string())) for name, _, kind in (each.partition(":") for each in columns.split())
-    ]
-    values = zip(*rows, strict=True) if rows else [()] * len(fields)
-    return pa.table(
-        [pa.array(column, kind) for column, (_, kind) in zip(values, fields, strict=True)], pa.schema(fields)
-    )
+def _table(columns: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
+    return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
 
 
 def _make(
@@ -196,11 +163,6 @@ def _make(
         else:
             continue
         made[name] = (of_audit, source)
-
-
-def _has_rows(source: Source | None) -> bool:
-    """Whether the table has rows; a dataset is taken to have some, as most files do."""
-    return not isinstance(source, pa.Table) or source.num_rows > 0
 
 
 def _read(evidence: Evidence) -> pa.Table:
@@ -238,7 +200,8 @@ def _throwaway_groups(evidence: Evidence) -> pa.Table:
     """The name of each group that was most likely made for one run, with the pattern of these names."""
     groups = evidence.tables.rows("groups", ["group_id", "member_count"])
     found = throwaway_groups(zip(groups["group_id"].to_pylist(), groups["member_count"].to_pylist(), strict=True))
-    return _table("pattern group_id", [(pattern, name) for pattern, names in found.items() for name in names])
+    rows = [(pattern, name) for pattern, names in found.items() for name in names]
+    return _table({"pattern": str, "group_id": str}, rows)
 
 
 def _away_members(evidence: Evidence) -> pa.Table:
@@ -274,8 +237,8 @@ def _ends_before(evidence: Evidence) -> pa.Table:
 
 MADE: dict[str, Callable[[Evidence], Source]] = {
     "read": _read,
-    "large_records": lambda evidence: _table(LARGE_RECORDS, evidence.large_records),
-    "times_off": lambda evidence: _table(TIMES_OFF, evidence.times_off),
+    "large_records": lambda evidence: _table(get_type_hints(LargeRecord), evidence.large_records),
+    "times_off": lambda evidence: _table(get_type_hints(TimesOff), evidence.times_off),
     "hidden": lambda evidence: _table(HIDDEN, evidence.hidden),
     "before": lambda evidence: pa.Table.from_pylist(evidence.before, arrow_schema("findings")),
     "both_ways": _both_ways,
@@ -292,7 +255,8 @@ def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence
     query, over no rows, too."""
     sql = SQL[name]
     _make(connection, evidence, sql.query, made, sql.tables)
-    if not any(_has_rows(made[table][1]) for table in sql.tables):
+    sources = [made[table][1] for table in sql.tables]
+    if all(isinstance(source, pa.Table) and not source.num_rows for source in sources):  # most datasets have rows
         return
     _make(connection, evidence, sql.query, made)
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
@@ -329,9 +293,6 @@ def look(evidence: Evidence) -> Found:
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)
-
-
-# Which audits have looked for findings, by the ledger.
 
 
 # The ledger's rows_added has this table for each audit that looked, with 0 if it found nothing.

@@ -101,9 +101,6 @@ def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-# The size of records that are reported.
-
-
 # message.max.bytes, the default for a whole batch (ServerLogConfigs.MAX_MESSAGE_SIZE_DEFAULT, 1 MiB and its overhead).
 MAX_MESSAGE_BYTES = 1_048_588
 # Four fifths of it, which a few more members or topics exceed.

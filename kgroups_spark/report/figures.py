@@ -11,9 +11,6 @@ from typing import Any, Literal
 from kgroups_spark.package_data import names_in_package, package_text
 from kgroups_spark.words import cell_text, format_time_for_people, printable, sized
 
-# The questions about a lake of the report and the notebooks, as SQL files that Spark and DuckDB both run.
-
-
 Row = dict[str, Any]
 # A query's rows: times as UTC datetimes, lists as lists.
 Ask = Callable[[str], list[Row]]
@@ -197,11 +194,6 @@ def shown(cell: Cell, kind: Kind) -> str:
     return f"{cell:,}"
 
 
-# Plots as static SVG, by Vega-Lite without a browser.
-#
-# The page may be dark: its style then replaces each colour of DARK in a drawing.
-
-
 BLUE, AMBER, RED, GREEN, GREY, PURPLE = "#33658a", "#d08c45", "#b23a48", "#5b8c5a", "#a3a8b0", "#6d597a"
 PALE_BLUE, TEXT, GRID = "#a9c6dc", "#4a4f57", "#e3e5e8"
 # Kafka's states of groups. The usual ones come first and are drawn at the bottom.
@@ -215,7 +207,7 @@ STATE_COLORS = {
     "CompletingRebalance": PURPLE,
     "Dead": RED,
 }
-# Each colour, and its replacement on a dark page.
+# Each colour, and its replacement in a drawing on a dark page, by the page's style.
 DARK = {
     BLUE: "#7fb2d9",
     AMBER: "#dba36a",
@@ -344,9 +336,6 @@ _CONFIG = {
     },
     "view": {"stroke": None},
 }
-
-
-# Words for the tables' closed sets of values.
 
 
 MOVES = ("offset_rewound", "offset_restarted", "offset_skipped")

@@ -43,9 +43,6 @@ from kgroups_spark.words import (
     throwaway_groups,
 )
 
-# Each group by itself, under its own anchor: its committed offsets with their owners, and its newest events.
-
-
 _LONGEST_ANCHOR = 200
 # By query.
 CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
@@ -144,9 +141,6 @@ def _change(row: Row) -> str | None:
     return change + (f" ({cause})" if cause else "")
 
 
-# The page in a few sentences about facts that call for action, the most urgent first.
-
-
 _NAMED = 3
 
 
@@ -161,7 +155,7 @@ class Headline(NamedTuple):
 def headlines(answers: Answers) -> list[Headline]:
     """The urgent facts; without any, one sentence to that effect."""
     found = [
-        *_never_read(answers),
+        *_of_moves(answers, _NEVER_READ, _last_moves(answers), "skipped"),
         *_expiring(answers),
         *_hanging(answers),
         *_read_again(answers),
@@ -220,10 +214,6 @@ _NEVER_READ = (
     "{groups:counted group} skipped up to {records:counted record} in the last 7 days and will never read them: "
     "{names}."
 )
-
-
-def _never_read(answers: Answers) -> list[Headline]:
-    return _of_moves(answers, _NEVER_READ, _last_moves(answers), "skipped")
 
 
 def _read_again(answers: Answers) -> list[Headline]:

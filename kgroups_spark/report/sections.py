@@ -1,4 +1,4 @@
-"""The figures of the page in order, and the sentences in place of empty ones: a file for each subject."""
+"""The figures of the page in order, and the sentences in place of empty ones."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ from kgroups_spark.report.figures import (
 )
 from kgroups_spark.words import EVENTS, cause_text, counted, filled, format_duration, group_count
 
-# Columns, tables and plots that several parts of the page have.
-
-
 Answers = Mapping[str, Sequence[Row]]  # rows by query
 DAYS = 30
 DAY, AS_EACH_DAY_ENDED = "day (UTC)", "as each day ended"
@@ -72,14 +69,10 @@ def last_days_plot(
     if not caption.endswith(AS_EACH_DAY_ENDED) and first < begins and first != last:
         partial[first] = f"from {begins:%H:%M} UTC"
     chart = days_chart(rows, series, Axes(DAY, f"{noun}s", noun), first, (last - first).days + 1, partial)
-    return Plot(name, caption, svg(chart), legend_of(rows, series), query(asked), _note_on_pale_bars(rows, partial))
-
-
-def _note_on_pale_bars(rows: Sequence[Row], partial: Mapping[datetime, str]) -> str:
-    """Empty if no bar is pale."""
     pale = sorted(partial.keys() & {row["day"] for row in rows})
     parts = " and ".join(f"{day:%-d %b} ({partial[day]})" for day in pale)
-    return f"Pale: {parts} {'is not a whole day' if len(pale) == 1 else 'are not whole days'}." if pale else ""
+    note = f"Pale: {parts} {'is not a whole day' if len(pale) == 1 else 'are not whole days'}." if pale else ""
+    return Plot(name, caption, svg(chart), legend_of(rows, series), query(asked), note)
 
 
 def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -91,9 +84,6 @@ def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tu
 
 def day_of(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-# Committed offsets that expire: by day, under another retention, and of groups that would lose their members.
 
 
 def expiring_section(answers: Answers) -> Section:
@@ -207,9 +197,6 @@ def if_empty_section(answers: Answers) -> Section:
     )
 
 
-# The findings of the last audit, by kind and one by one.
-
-
 def findings_section(answers: Answers) -> Section:
     rows = answers["findings"]
     if not rows:
@@ -233,9 +220,6 @@ def findings_section(answers: Answers) -> Section:
         table("findings", "All of them", columns, rows, budget_bytes=GROUPS_BYTES),
     ]
     return Section("findings", "Findings", [", ".join(said) + "."], figures)
-
-
-# Groups by type and state, now and as each day ended, their migration to KIP-848, and each by itself.
 
 
 def groups_section(answers: Answers) -> Section:
@@ -299,13 +283,6 @@ def _by_day(answers: Answers, by: str) -> list[Row]:
     return bars
 
 
-def each_group_sections(answers: Answers) -> list[Section]:
-    if not answers["all_groups"] and not answers["newest_events"]:
-        return []
-    sentence = "Open a group for its committed offsets, the owners of their partitions and its newest events."
-    return [Section("each-group", "Each group", [sentence], has_groups=True)]
-
-
 def migration_section(answers: Answers) -> Section:
     heading = "Migration to the new protocol (KIP-848)"
     bars = _by_day(answers, "group_type")
@@ -351,15 +328,11 @@ class TableOf:
         rows = [
             row
             | {name: text(row[name]) for name, text in WORDS.items() if name in row}
-            | _in_seconds(row.get("longest_ms"))
+            | {"longest_s": row["longest_ms"] / 1000 if row.get("longest_ms") is not None else None}
             for row in answers[self.query]
         ]
         how: dict[str, Any] = {"budget_bytes": self.budget_bytes, "is_small": self.is_small}
         return [table(self.query, self.caption, self.columns, rows, **how)] if rows else []
-
-
-def _in_seconds(longest_ms: int | None) -> Row:
-    return {"longest_s": None if longest_ms is None else longest_ms / 1000}
 
 
 @dataclass(frozen=True)
@@ -446,9 +419,6 @@ _MIGRATION_TABLES = (
         GROUPS_BYTES,
     ),
 )
-
-
-# The topic itself: rate and bloat, records that could not be used, and the part of the log that was read.
 
 
 def offsets_topic_section(answers: Answers) -> Section:
@@ -541,9 +511,6 @@ def coverage_section(answers: Answers) -> Section:
     return Section("coverage", "Coverage", sentences, [figure])
 
 
-# Offsets that were rewound or skipped ahead, and offsets and groups that were removed.
-
-
 moves_section = Part(
     "moves",
     "Offsets rewound or skipped ahead",
@@ -629,9 +596,6 @@ def clean_up_section(answers: Answers) -> Section:
     return Section("clean-up", "Unused groups and offsets", [] if figures else nothing, figures)
 
 
-# Rebalances by day and cause, the groups that have most, and the slowest members.
-
-
 def rebalances_section(answers: Answers) -> Section:
     by_day = answers["rebalances_by_day"]
     if not by_day:
@@ -678,9 +642,6 @@ _REBALANCE_TABLES = (
         "longest_s Read again at most (s) :rate; newest- The newest (UTC) :time",
     ),
 )
-
-
-# Share partitions, and the records that are near their delivery limit.
 
 
 lag_section = Part(
@@ -761,9 +722,6 @@ share_groups_section = Part(
 )
 
 
-# Open transactions, and transactional ids from __transaction_state.
-
-
 def transactions_section(answers: Answers) -> Section:
     rows = answers["open_transactions"]
     heading = "Open transactions"
@@ -783,7 +741,9 @@ def transactions_section(answers: Answers) -> Section:
             "producer_id": str(row["producer_id"]),
             "age": _age(as_of, row["open_since"]),
             "verdict": "yes" if row["is_hanging"] else "no",
-            "groups": _groups_named(row),
+            "groups": f"{row['group_id']} and {row['group_count'] - 1} more"
+            if row["group_count"] > 1
+            else row["group_id"],
         }
         for row in rows
     ]
@@ -808,12 +768,6 @@ def _sentences(count: int, hanging: int, is_known: bool) -> list[str]:
         "Until a transaction ends, consumers that ask for stable offsets wait, and the log cleaner cannot pass the "
         "transaction’s first record.",
     ]
-
-
-def _groups_named(row: Row) -> str | None:
-    if row["group_count"] > 1:
-        return f"{row['group_id']} and {row['group_count'] - 1} more"
-    return None if row["group_id"] is None else str(row["group_id"])
 
 
 def transactional_ids_section(answers: Answers) -> Section:
@@ -871,47 +825,41 @@ def _age(as_of: datetime, since: datetime | None) -> str | None:
     return None if since is None else format_duration((as_of - since) // timedelta(milliseconds=1))
 
 
-# The queries in the order of the page, by the heading of the part that shows their answers.
-QUESTIONS: Mapping[str, Sequence[str]] = {
-    "The last audit": ("lake",),
-    "Expiring offsets by day": ("expiring_by_day", "expiring_groups", "expiring_soon", "what_if_retention"),
-    "Offsets lost at once if a group empties": ("if_empty",),
-    "Open transactions": ("open_transactions",),
-    "Transactions by name": ("transactional_states", "named_transactions", "aborted_by_coordinator"),
-    "Share groups": ("share_partitions", "share_near_limit", "dead_letters", "redeliveries"),
-    "Lag": ("lag_by_day", "lagging_groups"),
-    "Offsets rewound or skipped ahead": ("offset_moves", "events_by_day"),
-    "Offsets and groups that were removed": ("removals",),
-    "Unused groups and offsets": ("unused_groups", "no_longer_consumed", "lost_while_active"),
-    "Findings": ("findings", "findings_by_kind"),
-    "Groups": ("groups_now", "groups_by_day", "all_groups"),
-    "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members", "handovers", "waiting_partitions"),
-    "Migration to the new protocol (KIP-848)": ("type_changes", "migration", "exactly_once"),
-    "The topic __consumer_offsets itself": ("offsets_partitions", "commits_by_day", "busiest_groups"),
-    "Quarantine": ("quarantine",),
-    "Coverage": ("coverage",),
-    "Each group": ("group_offsets", "newest_events"),
-}
+# The parts of the page in order, the urgent ones first: heading, queries whose answers it shows, and the part itself.
+PARTS: Sequence[tuple[str, str, Callable[[Answers], Section] | None]] = (
+    ("The last audit", "lake", None),
+    ("Expiring offsets by day", "expiring_by_day expiring_groups expiring_soon what_if_retention", expiring_section),
+    ("Offsets lost at once if a group empties", "if_empty", if_empty_section),
+    ("Open transactions", "open_transactions", transactions_section),
+    (
+        "Transactions by name",
+        "transactional_states named_transactions aborted_by_coordinator",
+        transactional_ids_section,
+    ),
+    ("Share groups", "share_partitions share_near_limit dead_letters redeliveries", share_groups_section),
+    ("Lag", "lag_by_day lagging_groups", lag_section),
+    ("Offsets rewound or skipped ahead", "offset_moves events_by_day", moves_section),
+    ("Offsets and groups that were removed", "removals", removals_section),
+    ("Unused groups and offsets", "unused_groups no_longer_consumed lost_while_active", clean_up_section),
+    ("Findings", "findings findings_by_kind", findings_section),
+    ("Groups", "groups_now groups_by_day all_groups", groups_section),
+    (
+        "Rebalances",
+        "rebalances_by_day rebalancing_groups slowest_members handovers waiting_partitions",
+        rebalances_section,
+    ),
+    ("Migration to the new protocol (KIP-848)", "type_changes migration exactly_once", migration_section),
+    ("The topic __consumer_offsets itself", "offsets_partitions commits_by_day busiest_groups", offsets_topic_section),
+    ("Quarantine", "quarantine", quarantine_section),
+    ("Coverage", "coverage", coverage_section),
+    ("Each group", "group_offsets newest_events", None),
+)
+QUESTIONS = {heading: names.split() for heading, names, _ in PARTS}
 
 
 def sections(answers: Answers) -> list[Section]:
-    """All parts of the page, the urgent ones first."""
-    return [
-        expiring_section(answers),
-        if_empty_section(answers),
-        transactions_section(answers),
-        transactional_ids_section(answers),
-        share_groups_section(answers),
-        lag_section(answers),
-        moves_section(answers),
-        removals_section(answers),
-        clean_up_section(answers),
-        findings_section(answers),
-        groups_section(answers),
-        rebalances_section(answers),
-        migration_section(answers),
-        offsets_topic_section(answers),
-        quarantine_section(answers),
-        coverage_section(answers),
-        *each_group_sections(answers),
-    ]
+    found = [part(answers) for _, _, part in PARTS if part]
+    if answers["all_groups"] or answers["newest_events"]:
+        sentence = "Open a group for its committed offsets, the owners of their partitions and its newest events."
+        found.append(Section("each-group", "Each group", [sentence], has_groups=True))
+    return found

@@ -1,4 +1,4 @@
-"""A lake read by DuckDB, without Spark."""
+"""A lake on a path, read by DuckDB through deltalake (the extra `[read]` installs both), without Spark or Java."""
 
 from __future__ import annotations
 
@@ -49,12 +49,6 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema, lake_version_in, 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
-
-
-# The tables, views and functions of a lake in DuckDB, which reads them through deltalake, without Spark or Java.
-#
-# The extra `[read]` installs both. The lake must be a path, with tables that deltalake returns as Arrow datasets (no
-# deletion vectors, no column mapping: an audit creates none).
 
 
 # Delta's reader version of tables whose rows are exactly their files: no deletion vectors, no column mapping.
@@ -149,22 +143,17 @@ class DuckDbLake:
     def _answer(self, query: str, parameters: dict[str, Any] | None) -> DuckDBPyRelation:
         import duckdb
 
-        connection = self.connection_for(query)
-        try:
-            return connection.sql(query, params=parameters or {})
-        except duckdb.CatalogException:
-            # Only DuckDB can identify the name, and suggest the nearest of those that exist.
-            self.make(NAMES)
-            return connection.sql(query, params=parameters or {})
-
-    def connection_for(self, query: str) -> DuckDBPyConnection:
-        """The connection, with everything that the query needs."""
         needed = needed_for(query)
         self.make(needed)
         if len(needed) == len(NAMES):
             # The query may list the comments, too.
             self.comment()
-        return self.connection
+        try:
+            return self.connection.sql(query, params=parameters or {})
+        except duckdb.CatalogException:
+            # Only DuckDB can identify the name, and suggest the nearest of those that exist.
+            self.make(NAMES)
+            return self.connection.sql(query, params=parameters or {})
 
     @cached_property
     def connection(self) -> DuckDBPyConnection:
@@ -183,7 +172,11 @@ class DuckDbLake:
             if name in TABLES:
                 self._make_table(name)
             else:
-                self.connection.execute(self._view_sql(name))
+                text = view_sql(name, "duckdb", self.audit_id)
+                if DECIDED_BY in text:
+                    decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
+                    text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
+                self.connection.execute(text)
             if name == KNOWN_HISTORY:
                 [row] = self.connection.sql(f"FROM {name}").to_arrow_table().to_pylist()
                 self.connection.execute(known_history_sql(row, "duckdb"))
@@ -204,14 +197,6 @@ class DuckDbLake:
         changed = f" REPLACE ({columns})" if columns else ""
         left = f"SELECT *{changed} FROM all_{name} WHERE NOT ({self.replaced.condition(name)})"
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {left}")
-
-    def _view_sql(self, name: str) -> str:
-        """The statement that makes the view, written so that it reads no more of the ledger than it needs."""
-        text = view_sql(name, "duckdb", self.audit_id)
-        if DECIDED_BY in text:
-            decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
-            text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
-        return text
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:
@@ -342,26 +327,21 @@ class DuckDbReader(LakeReader):
         with _refusals(self.location):
             typed, interrupt = self._as_typed(query, parameters), self.lake.connection.interrupt
             answer = run_interruptibly(lambda: self.lake.batches(*typed, ROWS_AT_ONCE), interrupt)
-            yield pa.RecordBatch.from_pylist([], answer.schema)
             while (batch := run_interruptibly(lambda: next(answer, None), interrupt)) is not None:
                 yield batch
 
     def _as_typed(self, query: str, parameters: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
-        """The query and its parameters for DuckDB. Raises SqlError if the text is not a query."""
-        text, used = _with_dollars(query, parameters or {})
-        self._require_query(text)
-        return text, used
-
-    def _require_query(self, text: str) -> None:
-        """Raises SqlError unless the text is one query or EXPLAIN of one: EXPLAIN ANALYZE would run any statement. The
-        connection restricts the files that a query may reach (duckdb_views.NO_FILES)."""
+        """The query and its parameters for DuckDB. Raises SqlError unless the text is one query or EXPLAIN of one:
+        EXPLAIN ANALYZE would run any statement. The connection restricts files (NO_FILES)."""
         import duckdb
 
+        text, used = _with_dollars(query, parameters or {})
         kinds = self._kinds(text)
         if kinds == [duckdb.StatementType.EXPLAIN]:
             kinds = self._kinds(_EXPLAIN.sub("", text, count=1))
         if kinds != [duckdb.StatementType.SELECT]:
             raise SqlError(NO_QUERY)
+        return text, used
 
     def _kinds(self, text: str) -> list[Any]:
         try:

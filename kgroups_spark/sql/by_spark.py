@@ -14,7 +14,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from kgroups_spark.errors import reported_in_one_line
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
@@ -24,10 +23,6 @@ from kgroups_spark.sql.views import KNOWN_HISTORY, NAMES, known_history_sql, nee
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import did_you_mean
-
-# One query by Spark, over a lake's temporary views. It is the user's own session: what the query may read is for Spark
-# to decide, but it must be a query, and a path is not a table.
-
 
 # Settings while a query is checked and runs: a path is not a table, and ${env:HOME} in a text stays text.
 SETTINGS = {
@@ -43,6 +38,8 @@ SETTINGS = {
 SHOWING = {"ShowTables", "ShowViews", "ShowColumns", "ShowFunctions", "DescribeRelation", "DescribeColumn"}
 SHOWING |= {"DescribeFunction", "ExplainCommand", "DescribeQueryCommand"}
 COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
+
+UNKNOWN_NAMES = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
 
 
 @contextmanager
@@ -68,20 +65,12 @@ def _require_query(spark: SparkSession, text: str) -> None:
             raise SqlError(f"{NO_QUERY} ({kind} is refused)")
 
 
-def _argument(value: object) -> object:
-    """A parameter for Spark, which finds no type for the elements of an empty list."""
-    return F.array() if value == [] else value
-
-
 def _with_inner(plan: Any) -> Iterator[Any]:
     """A parsed plan and the plans in it."""
     yield plan
     children = plan.children()
     for index in range(children.size()):
         yield from _with_inner(children.apply(index))
-
-
-# The tables, views and functions of a lake in a Spark session.
 
 
 def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES) -> int:
@@ -91,19 +80,16 @@ def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES
     `names`: only these, in the order of their dependencies (sql/views.py).
     """
     tables = LakeAsOfAudit.last_finished(lake)
-    made = _made(spark)
-    for name in names:
-        _make(spark, tables, name)
-        made.remember(name, tables)
+    make(spark, tables, names, again=True)
     return tables.audit_id
 
 
-def make(spark: SparkSession, tables: LakeAsOfAudit, names: Iterable[str]) -> None:
-    """Makes those of the names that the session does not have of these tables, in the order of their dependencies: the
-    session may have none, those of another lake, or a view of the user with that name."""
+def make(spark: SparkSession, tables: LakeAsOfAudit, names: Iterable[str], *, again: bool = False) -> None:
+    """Makes those of the names that the session does not have of these tables (`again`: all of them), in the order of
+    their dependencies: the session may have none, those of another lake, or a view of the user with that name."""
     made = _made(spark)
     for name in names:
-        if not made.has(name, tables):
+        if again or not made.has(name, tables):
             _make(spark, tables, name)
             made.remember(name, tables)
 
@@ -182,9 +168,7 @@ class SparkReader(LakeReader):
             with _settings(self.spark):
                 # As bytes, one partition of the answer at a time: Spark itself returns either Python rows, or all of
                 # the answer as Arrow at once.
-                answer = self._frame(query, parameters)
-                yield pa.RecordBatch.from_pylist([], to_arrow_schema(answer.schema, timezone="UTC"))
-                frame = answer.mapInArrow(_in_bytes, "batches binary")
+                frame = self._frame(query, parameters).mapInArrow(_in_bytes, "batches binary")
             for row in frame.toLocalIterator():
                 with pa.ipc.open_stream(row["batches"]) as stream:
                     yield from stream
@@ -202,7 +186,9 @@ class SparkReader(LakeReader):
     def _frame(self, query: str, parameters: Mapping[str, Any] | None) -> DataFrame:
         _require_query(self.spark, query)
         make(self.spark, self._tables, needed_for(query))
-        return self.spark.sql(query, args={name: _argument(value) for name, value in (parameters or {}).items()})
+        # Spark finds no type for the elements of an empty list.
+        given = {name: F.array() if value == [] else value for name, value in (parameters or {}).items()}
+        return self.spark.sql(query, args=given)
 
     @cached_property
     def _tables(self) -> LakeAsOfAudit:
@@ -215,7 +201,8 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise SqlError(*_reported(error).split("\n"), is_of_name=_is_of_name(error)) from error
+        is_of_name = (error.getCondition() or "").startswith(UNKNOWN_NAMES)
+        raise SqlError(*_reported(error).split("\n"), is_of_name=is_of_name) from error
     except Py4JJavaError as error:
         # A file that cannot be read, or an internal error of Spark, as for a WITH inside a function's argument.
         raise SqlError(f"Spark failed: {_raised_in(error)}") from error
@@ -247,10 +234,3 @@ def _reported(error: PySparkException) -> str:
     lines = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().splitlines()
     name = parameters.get("relationName", "").strip("`") if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND" else ""
     return f"{lines[0]}{did_you_mean(name, NAMES)}" if name else "\n".join(lines)
-
-
-def _is_of_name(error: PySparkException) -> bool:
-    """Whether a table, a function or a column is unknown."""
-    return (error.getCondition() or "").startswith(
-        ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
-    )

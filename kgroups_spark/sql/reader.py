@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -110,17 +110,8 @@ class LakeReader(ABC):
 
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
         """A query's answer batch by batch, for answers that are too large for Python objects; otherwise as `arrow`. The
-        reader accepts no other query before the last batch. The first one is empty: it has the names."""
-        found = self.arrow(query, parameters)
-        yield from (pa.RecordBatch.from_pylist([], found.schema), *found.to_batches(max_chunksize=ROWS_AT_ONCE))
-
-    def answer(self, query: str, parameters: Mapping[str, Any] | None = None) -> tuple[list[str], Iterator[Row]]:
-        """The names of the answer's columns, and its rows, some at a time."""
-        batches = self.batches(query, parameters)
-        first = next(batches)
-        return first.schema.names, (
-            row for batch in chain([first], batches) for row in to_rows(pa.Table.from_batches([batch]))
-        )
+        reader accepts no other query before the last batch."""
+        yield from self.arrow(query, parameters).to_batches(max_chunksize=ROWS_AT_ONCE)
 
     def ask(self, query: str, parameters: Mapping[str, Any], *, times_as_text: bool = False) -> Iterator[Row]:
         """The rows of a query of ours, in DuckDB's dialect, some at a time."""
@@ -223,9 +214,6 @@ def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     return [None if text == "NaT" else text for text in texts]
 
 
-# The groups, topics and conditions that `--group`, `--all-groups` and `--topic` select.
-
-
 _NAMED_TOPICS = 5
 _NAMED_PARTITIONS = 3
 
@@ -292,12 +280,9 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     for group in wanted:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
-            nearest = did_you_mean(group, names, shell_word) or _other_groups(len(names))
+            others = f"; it has {counted(len(names), 'other')}, kgroups groups lists the current ones"
+            nearest = did_you_mean(group, names, shell_word) or (others if names else "; it has none")
             raise KgroupsError(f"no group {quoted(group)} in the log ({reader.known_as_of()}){nearest}")
-
-
-def _other_groups(count: int) -> str:
-    return f"; it has {counted(count, 'other')}, kgroups groups lists the current ones" if count else "; it has none"
 
 
 def _named_topics(names: Collection[str]) -> str:
@@ -305,20 +290,28 @@ def _named_topics(names: Collection[str]) -> str:
     return f"; there are {first}{', ...' if len(names) > _NAMED_TOPICS else ''}" if names else ""
 
 
-def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
+def of_known(reader: LakeReader, groups: list[str] | None, topics: list[TopicPartitions]) -> SqlCondition:
+    """The condition for rows of these groups (None: all) and topics (none: all). Raises KgroupsError for unknown
+    ones."""
+    require_known(reader, groups or ())
+    _require_known_topics(reader, topics, groups)
+    return all_of(of_groups(groups), of_topics(topics))
+
+
+def _require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
     """Raises KgroupsError, with the nearest names or the existing partitions, for a topic or partition without an
     offset record or share partition of these groups (None: of any group)."""
     wanted = list(dict.fromkeys(topic for topic, _ in topics))
     if not wanted:
         return
-    chosen, asked = of_groups(groups), of_topics(TopicPartitions(topic, ()) for topic in wanted)
+    chosen = of_groups(groups)
+    both = all_of(chosen, of_topics(TopicPartitions(topic, ()) for topic in wanted))
     query = (
         "SELECT DISTINCT {} FROM (SELECT group_id, topic, partition FROM offset_commits UNION ALL "
         "SELECT group_id, topic, partition FROM share_partitions) AS named WHERE {} AND topic IS NOT NULL"
     )
-    parameters = chosen.parameters | asked.parameters
     found: dict[str, set[int]] = {}
-    for row in reader.sql(query.format("topic, partition", f"{chosen.sql} AND {asked.sql}"), **parameters):
+    for row in reader.sql(query.format("topic, partition", both.sql), **both.parameters):
         found.setdefault(row["topic"], set()).add(row["partition"])
     where = f"in the offset records{'' if groups is None else ' of these groups'} ({reader.known_as_of()})"
     for topic in wanted:
@@ -380,40 +373,30 @@ def _waits(row: Row, now_ms: int) -> str:
     return f"{line}, out in {format_duration(left)}." if left > 0 else f"{line}, should have been out by now."
 
 
-# The part of the log that an open transaction keeps from being cleaned, and Kafka's command that ends it.
-
-
-Producer = tuple[int, int]  # offsets partition, producer id
-
-
 def with_what_is_held_back(reader: LakeReader, rows: list[Row]) -> list[Row]:
     """The rows with the log offsets from the first record of each transaction on, which the cleaner cannot reach, their
     estimated bytes, and the command that ends hanging ones."""
     read = (reader.last_audit or {}).get("partitions") or ()
     logs = {each["offsets_partition"]: each for each in read if each["topic"] is None}
-    return [row | held_back(row, logs[row["offsets_partition"]]) for row in rows]
+    return [row | _held_back(row, logs[row["offsets_partition"]]) for row in rows]
 
 
-def held_back(transaction: Row, log: Row) -> Row:
+def _held_back(transaction: Row, log: Row) -> Row:
     """`log`: the ledger's entry of the transaction's partition. Bytes are estimated by the average of the records that
-    this audit read; null: it read none."""
-    offsets = log["end_offset"] - transaction["transaction_start_offset"]
+    this audit read; null: it read none. Brokers from 3.0 on give Kafka's tool all other values (KIP-664)."""
+    start = transaction["transaction_start_offset"]
+    offsets = log["end_offset"] - start
+    abort = f"{_tool('abort', transaction)} --start-offset {start}"
     return {
         "log_offsets_behind": offsets,
         "bytes_behind": int(log["bytes"] * offsets / log["records"]) if log["records"] else None,
-        "abort_command": abort_command(transaction) if transaction["is_hanging"] else None,
+        "abort_command": abort if transaction["is_hanging"] else None,
     }
 
 
-def abort_command(transaction: Row) -> str:
-    """The command of Kafka's TransactionsCommand that ends the transaction (KIP-664). Brokers from 3.0 on give the tool
-    all other values."""
+def _tool(action: str, transaction: Row) -> str:
     where = f"--topic __consumer_offsets --partition {transaction['offsets_partition']}"
-    return f"{_tool('abort')} {where} --start-offset {transaction['transaction_start_offset']}"
-
-
-def _tool(action: str) -> str:
-    return f"kafka-transactions.sh --bootstrap-server HOST:PORT {action}"
+    return f"kafka-transactions.sh --bootstrap-server HOST:PORT {action} {where}"
 
 
 def waiting_groups(rows: Iterable[Row]) -> list[str]:
@@ -441,7 +424,7 @@ def _hangs(row: Row) -> str:
 def about_hanging(rows: Iterable[Row]) -> list[str]:
     """For each hanging transaction: the size of the uncleaned log, how to check it, and the command that ends it."""
     lines: list[str] = []
-    reported: set[Producer] = set()
+    reported = set[tuple[int, int]]()
     for row in rows:
         producer = row["offsets_partition"], row["producer_id"]
         if not row["is_hanging"] or producer in reported:
@@ -450,8 +433,8 @@ def about_hanging(rows: Iterable[Row]) -> list[str]:
         partition = f"__consumer_offsets-{row['offsets_partition']}"
         size = "" if row["bytes_behind"] is None else f", about {sized(row['bytes_behind'])},"
         behind = counted(row["log_offsets_behind"], "offset")
-        find = f"{_tool('find-hanging')} --topic __consumer_offsets --partition {row['offsets_partition']}"
-        known = [] if row["verdict"] != "not_known" else [f"  does its coordinator know it?   {find}"]
+        find = f"  does its coordinator know it?   {_tool('find-hanging', row)}"
+        known = [find] if row["verdict"] == "not_known" else []
         lines += [
             f"{_producer(row)} on {partition}, open for {format_duration(row['age_ms'])}: {_hangs(row)}; "
             f"the cleaner cannot pass {row['transaction_start_offset']}: {behind}{size} to the log's end",
@@ -467,7 +450,6 @@ def about_hanging(rows: Iterable[Row]) -> list[str]:
 # FROM_NOW or FROM_THEN name the tables, `{chosen}` is the condition on groups.
 
 
-# The wanted rows: one for each offset, each member, or each group.
 What = Literal["offsets", "members", "state"]
 DEAD = "Dead"
 # The number of offsets or members of one query's answer, unless one offsets partition has more.

@@ -5,10 +5,8 @@ Views of record types have no files: their SQL is generated from Kafka's message
     register_views(spark, lake)     temporary views of a Spark session
     duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM
 
-Both first make a view of every table, under the table's name, as the last finished audit left it: at the newest version
-to which no later audit has committed. A reader of the views therefore never sees half an audit, even if one is running,
-was killed, or finishes meanwhile: the answers stay the same until the views are registered again. The views' own SQL
-reads only these views, and names no versions.
+Both first make a view of every table, as the last finished audit left it: a reader never sees half an audit, and the
+answers stay the same until the views are registered again.
 """
 
 from __future__ import annotations
@@ -95,9 +93,6 @@ def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool
         else:
             columns |= inherited(line, columns_of)
     return Definition(lines[0], columns, query.strip(), arguments if is_function else None, returns)
-
-
-# The statements of DuckDB and Spark that create a view or a function, with its comments.
 
 
 NULL = "NULL"
@@ -193,15 +188,11 @@ def _with_defaults(definition: Definition) -> str:
 
 
 def _spark_columns(columns: Columns) -> str:
-    return "(\n" + ",\n".join(_spark_column(name, column) for name, column in columns.items()) + "\n)"
-
-
-def _spark_column(name: str, column: Column) -> str:
-    words = [f"  `{name}`", column.type, "DEFAULT NULL" if column.default else None]
-    return " ".join((*filter(None, words), "COMMENT", literal(column.comment)))
-
-
-# The contents of `group_records.value` for each record type, from Kafka's message definitions.
+    lines = []
+    for name, column in columns.items():
+        words = [f"  `{name}`", column.type, "DEFAULT NULL" if column.default else None]
+        lines.append(" ".join((*filter(None, words), "COMMENT", literal(column.comment))))
+    return "(\n" + ",\n".join(lines) + "\n)"
 
 
 # Fields whose bytes are a message of clients' protocols, by record type (messages/group_metadata.py): the field with
@@ -366,11 +357,6 @@ class _Selected(NamedTuple):
     name: str
     expression: str
     comment: str
-
-
-def record_view(name: str) -> Definition:
-    """The view of that name. Raises KeyError if RECORD_VIEWS lacks it."""
-    return _RecordView(name, RECORD_VIEWS[name]).definition()
 
 
 class _RecordView:
@@ -556,7 +542,7 @@ DECIDED_BY = "(SELECT max(decided_by) FROM previous_offset_expiry)"
 def definition(name: str) -> Definition:
     """The view or function of that name. Raises FileNotFoundError for any other."""
     if name in RECORD_VIEWS:
-        return record_view(name)
+        return _RecordView(name, RECORD_VIEWS[name]).definition()
     text = package_text(f"sql/definitions/{name}.sql")
     return parsed(text, columns_of, is_function=name in FUNCTIONS)
 
@@ -604,9 +590,6 @@ def comments_sql() -> str:
     return "\n".join(duckdb_comments(name, definition(name)) for name in (*VIEWS, *FUNCTIONS))
 
 
-# The descriptions of tables, views and functions and of their columns, from their own comments.
-
-
 class Description(NamedTuple):
     """Columns in their order with their comments; a scalar function has none. `arguments`: a function's, as SQL of
     DuckDB."""
@@ -624,9 +607,6 @@ def described(name: str) -> Description:
         {column: reported.comment for column, reported in columns_of(name).items()} if name in (*TABLES, *VIEWS) else {}
     )
     return Description(TABLES[name].comment if name not in VIEWS else definition(name).comment, columns)
-
-
-# The tables, views and functions that a query needs: only these of some eighty are made before it runs.
 
 
 # In the order of creation.

@@ -114,12 +114,6 @@ def _plain(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-# Comparisons that choose rows of a table: by files' statistics and by pyarrow.
-#
-# A reader applies a condition as early as possible: it does not open a file, or read a
-# row group, whose statistics rule out every row.
-
-
 # Delta truncates the bounds of texts of this length.
 SHORT_TEXT = 32
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": eq, "<=": le, ">=": ge}

@@ -140,9 +140,6 @@ def in_one_chunk(rows: pa.Table) -> pa.Table:
     return pa.table(columns, names)
 
 
-# Arrow columns as NumPy arrays, which have no nulls.
-
-
 def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> NDArray[np.int64]:
     """A column of integers as int64, with `none` for null."""
     column = column.cast(pa.int64())

@@ -133,9 +133,6 @@ def arrow_schema(name: str) -> pa.Schema:
     return without_comments(TABLES[name].columns)
 
 
-# The layout of a lake's tables, and whether its location is a path: all that is known without opening it.
-
-
 # The layout of the tables: raised when they change in a way that older software would misread.
 LAKE_VERSION = 1
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"

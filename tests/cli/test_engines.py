@@ -79,19 +79,17 @@ def test_spark_streams_an_answer_partition_by_partition_in_order(
     readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
-    everything = list(readers[0].answer(query, {"moment": MOMENT})[1])
+    everything = list(readers[0].ask(query, {"moment": MOMENT}))
 
     def at_once(self: DataFrame) -> pa.Table:
         raise AssertionError("the whole answer")
 
     monkeypatch.setattr(DataFrame, "toArrow", at_once)
-    assert list(readers[1].answer(query, {"moment": MOMENT})[1]) == everything != []
+    assert list(readers[1].ask(query, {"moment": MOMENT})) == everything != []
     numbers = list(readers[1].batches("SELECT explode(sequence(1, 40000)) AS n ORDER BY n DESC"))
     assert max(batch.num_rows for batch in numbers) <= ROWS_AT_ONCE < 40_000
     assert [n for batch in numbers for n in batch["n"].to_pylist()] == [*range(40_000, 0, -1)]
-    assert [(each.num_rows, each.schema.names) for each in readers[1].batches("SELECT 1 AS n WHERE false")] == [
-        (0, ["n"])
-    ]
+    assert [*readers[1].batches("SELECT 1 AS n WHERE false")] == []
     with pytest.raises(SqlError, match="group_id"):
         next(readers[1].batches("SELECT grup_id FROM groups"))
 
