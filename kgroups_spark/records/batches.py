@@ -274,7 +274,14 @@ def read_headers(
     base_timestamp = header["base_timestamp"].astype(np.int64)
     legacy = np.flatnonzero(batches.magic < 2)
     if legacy.size:
-        _fill_in_legacy(batches, legacy, header[legacy].view(LEGACY_HEADER))
+        old = header[legacy].view(LEGACY_HEADER)
+        batches.last_offset[legacy] = old["offset"]
+        batches.leader_epoch[legacy] = -1
+        batches.crc[legacy] = old["crc"]
+        batches.attributes[legacy] = old["attributes"]
+        batches.max_timestamp[legacy] = np.where(old["magic"] == 1, old["timestamp"], -1)
+        batches.producer_id[legacy] = batches.producer_epoch[legacy] = -1
+        batches.record_count[legacy] = 1
     return batches, base_timestamp
 
 
@@ -298,16 +305,6 @@ class BatchMark(NamedTuple):
         if magic >= 2:
             return cls(base_offset, leader_epoch, crc)
         return cls(base_offset, -1, struct.unpack_from(">I", header, LENGTH_END)[0])
-
-
-def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDArray[np.void]) -> None:
-    batches.last_offset[rows] = header["offset"]
-    batches.leader_epoch[rows] = -1
-    batches.crc[rows] = header["crc"]
-    batches.attributes[rows] = header["attributes"]
-    batches.max_timestamp[rows] = np.where(header["magic"] == 1, header["timestamp"], -1)
-    batches.producer_id[rows] = batches.producer_epoch[rows] = -1
-    batches.record_count[rows] = 1
 
 
 def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
