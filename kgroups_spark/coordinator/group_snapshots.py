@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.coordinator_records import JsonRecord
-from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
+from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.tables.rows import one_array
 
@@ -258,27 +258,23 @@ def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[DecodedRecord]
     block = SnapshotBlock(texts, columns.members)
     found: list[DecodedRecord | None] = [None] * rows.num_rows
     at = np.flatnonzero(is_snapshot.to_numpy(zero_copy_only=False))
-    for row, record in zip(at.tolist(), _snapshots(block, snapshots, columns), strict=True):
-        found[row] = record
+    facts = zip(
+        itertools.count(),
+        at.tolist(),
+        snapshots["group_id"].to_pylist(),
+        snapshots["value_version"].to_pylist(),
+        columns.is_readable.tolist(),
+        columns.values.to_pylist(),
+        columns.first_member.tolist(),
+        columns.member_count.tolist(),
+    )
+    for number, row, group_id, version, is_readable, value, first, members in facts:
+        if is_readable:  # else the columns could not hold it
+            value = {"protocolType": "consumer", **value, "members": block.members_of(number, first, members)}
+            found[row] = SnapshotRecord(group_id, version, value)
     others = _one_by_one(rows.filter(pa.array([record is None for record in found])))
     return block, (next(others) if record is None else record for record in found)
 
 
 def _one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
     return map(JsonRecord, *(rows.column(name).to_pylist() for name in (*_KEY_AND_VERSION, "value")))
-
-
-def _snapshots(block: SnapshotBlock, rows: pa.Table, columns: SnapshotColumns) -> Iterator[SnapshotRecord | None]:
-    """The record of each value in the block; None if the columns could not hold it."""
-    facts = zip(
-        itertools.count(),
-        rows.column("group_id").to_pylist(),
-        rows.column("value_version").to_pylist(),
-        columns.is_readable.tolist(),
-        columns.values.to_pylist(),
-        columns.first_member.tolist(),
-        columns.member_count.tolist(),
-    )
-    for number, group_id, version, is_readable, value, first, members in facts:
-        value = {"protocolType": "consumer", **value, "members": block.members_of(number, first, members)}
-        yield SnapshotRecord(group_id, version, value) if is_readable else None
