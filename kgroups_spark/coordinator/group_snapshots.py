@@ -17,7 +17,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
@@ -203,25 +202,21 @@ class SnapshotMembers(Sequence[Member]):
         self._fingerprints = None
 
 
-def assignment_texts(assigned: pa.Array) -> NDArray[np.object_]:
-    """A column of assigned partitions as JSON texts, see ClassicGroup.assignments."""
-    partitions = assigned.flatten()
-    topics = partitions.field("topic").dictionary_encode()
-    names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
-    numbers = pc.cast(partitions.field("partition"), pa.string())
-    texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
-    lengths = pc.fill_null(pc.list_value_length(assigned), 0).to_numpy()
-    lists = pa.ListArray.from_arrays(list_offsets(lengths), texts)
-    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
-    found: NDArray[np.object_] = pc.if_else(pc.is_null(assigned), None, joined).to_numpy(zero_copy_only=False)
-    return found
-
-
 def _as_list(column: pa.Array) -> list[Any]:
     if column.null_count == len(column):
         return [None] * len(column)
-    texts = assignment_texts(column) if pa.types.is_list(column.type) else column.to_numpy(zero_copy_only=False)
-    found: list[Any] = texts.tolist()
+    if pa.types.is_list(column.type):
+        # Assigned partitions as JSON texts, see ClassicGroup.assignments.
+        partitions = column.flatten()
+        topics = partitions.field("topic").dictionary_encode()
+        names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
+        numbers = pc.cast(partitions.field("partition"), pa.string())
+        texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        lists = pa.ListArray.from_arrays(list_offsets(lengths), texts)
+        joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+        column = pc.if_else(pc.is_null(column), None, joined)
+    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     return found
 
 

@@ -67,7 +67,27 @@ class OffsetKeys:
         unseen = np.flatnonzero(codes == BAD_KEY)
         if unseen.size:
             encoded = raw.take(pa.array(unseen)).dictionary_encode()
-            self._add([key for key in encoded.dictionary.to_pylist() if key not in self._bad])
+            # New keys get codes; those that cannot be decoded are cached, too.
+            keys = [key for key in encoded.dictionary.to_pylist() if key not in self._bad]
+            self.size_bytes += sum(map(len, keys))
+            regular, irregular = _decode_regular(keys)
+            parts = [regular] if regular is not None else []
+            for key in irregular:
+                decoded = _decode_one(key)
+                if isinstance(decoded, Undecodable):
+                    self._bad.add(key)
+                else:
+                    parts.append(decoded)
+            if parts:
+                groups = pa.concat_arrays([part.group_id for part in parts]).dictionary_encode()
+                named = [self._groups.setdefault(name, len(self._groups)) for name in groups.dictionary.to_pylist()]
+                self.group = np.append(self.group, np.array(named, np.int32)[groups.indices.to_numpy()])
+                for name in ("group_id", "topic", "raw"):
+                    arrays = [getattr(self, name), *(getattr(part, name) for part in parts)]
+                    setattr(self, name, pa.concat_arrays(arrays))
+                for name in ("partition", "record_type", "is_exact"):
+                    columns = [getattr(self, name), *(getattr(part, name) for part in parts)]
+                    setattr(self, name, np.concatenate(columns))
             codes[unseen] = self._look_up(encoded.dictionary)[encoded.indices.to_numpy()]
         return codes
 
@@ -76,27 +96,6 @@ class OffsetKeys:
         found = pc.index_in(keys, value_set=self.raw)
         codes: NDArray[np.int32] = found.fill_null(BAD_KEY).to_numpy(zero_copy_only=False)
         return codes if codes.flags.writeable else codes.copy()
-
-    def _add(self, keys: list[bytes]) -> None:
-        """Gives codes to new keys; those that cannot be decoded are cached, too."""
-        self.size_bytes += sum(map(len, keys))
-        regular, irregular = _decode_regular(keys)
-        parts = [regular] if regular is not None else []
-        for key in irregular:
-            decoded = _decode_one(key)
-            if isinstance(decoded, Undecodable):
-                self._bad.add(key)
-            else:
-                parts.append(decoded)
-        if not parts:
-            return
-        groups = pa.concat_arrays([part.group_id for part in parts]).dictionary_encode()
-        codes = [self._groups.setdefault(name, len(self._groups)) for name in groups.dictionary.to_pylist()]
-        self.group = np.append(self.group, np.array(codes, np.int32)[groups.indices.to_numpy()])
-        for name in ("group_id", "topic", "raw"):
-            setattr(self, name, pa.concat_arrays([getattr(self, name), *(getattr(part, name) for part in parts)]))
-        for name in ("partition", "record_type", "is_exact"):
-            setattr(self, name, np.concatenate([getattr(self, name), *(getattr(part, name) for part in parts)]))
 
 
 class _Keys(NamedTuple):

@@ -181,19 +181,17 @@ class SegmentScan:
                 if not take and self.why_unconfirmed is not None:
                     self.stopped, self.held_back = "unconfirmed", run.batches[np.flatnonzero(is_sound)]
                     break
+            # Damage is kept until its lengths lead to a sound batch, but not all of a file.
+            has_room = is_good.all() or window.filled <= LARGEST_BATCH + LENGTH_END
             if take:
                 yield from self._taken(run, is_good, take)
                 window.drop(int(edges[take]))
             elif window.filled == 0 and window.at_end:
                 self.stopped = "end"
-            elif not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])) and self._has_room(is_good):
+            elif not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])) and has_room:
                 window.grow()
             else:
                 yield from self._search()
-
-    def _has_room(self, is_good: NDArray[np.bool_]) -> bool:
-        """Whether more may be shown: damage is kept until its lengths lead to a sound batch, but not all of a file."""
-        return bool(is_good.all()) or self._window.filled <= LARGEST_BATCH + LENGTH_END
 
     def _settled(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], may_go_on: bool) -> int:
         """The number of batches that can be finished now: their end is certain, because a sound batch or the file's end
