@@ -543,11 +543,11 @@ class GroupEvents:
                 place, group_type = group.missing
                 report.event(place, group_id, group_type, "group_removed", cause=UNKNOWN)
             # Notes whether the act removed the group.
-            removed, removal = self._groups.removed_groups, group.place or (group.missing and group.missing[0])
+            removed, last = self._groups.removed_groups, group.place or (group.missing and group.missing[0])
             if group_id in self._groups.groups:
                 removed.pop(group_id, None)
-            elif removal is not None and group_id not in removed:
-                remember(removed, group_id, removal.log_offset)
+            elif last is not None and group_id not in removed:
+                remember(removed, group_id, last.log_offset)
 
     def _open(self, place: RecordPlace) -> None:
         """A record of types 2 to 23, or an offset tombstone: it belongs to the act, or begins the next one."""
