@@ -211,12 +211,14 @@ def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets:
             slot = (row["group_id"], row["topic"], row["partition"])
             removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
         takes_last = row["group_id"] in emptied.get(row["log_offset"], ())
-        steps.append(TombstoneStep(*(row[name] for name in TombstoneStep._fields[:4]), removed, takes_last))
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
+        steps.append(TombstoneStep(*place, removed, takes_last))
     # Scala coordinator: tombstones in a transaction that removed a group's last offset, one pending in it.
     turns = replayed.turns.filter(replayed.turns["is_tombstone"])
     is_plain = pc.is_in(turns["log_offset"], replayed.tombstones["log_offset"].combine_chunks())
     for row in _with_batches(turns.filter(pc.invert(is_plain))).to_pylist():
-        steps.append(TombstoneStep(*(row[name] for name in TombstoneStep._fields[:4]), None, takes_last=True))
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
+        steps.append(TombstoneStep(*place, None, takes_last=True))
     at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
     for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
         steps.append(MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset])))
