@@ -412,8 +412,13 @@ class ConsumerGroup(ModernGroup):
         self.partition_epochs.remove(member.pending_revocation, member.member_epoch)
 
     def assignment_of(self, value: Value) -> dict[str, Any]:
+        state: int | None = value["state"]
+        if state is None:
+            # 3.7's layout has none: the pending partitions imply it.
+            state = UNRELEASED_PARTITIONS if value.get("partitionsPendingAssignment") else STABLE
+            state = UNREVOKED_PARTITIONS if value["partitionsPendingRevocation"] else state
         return {
-            "member_state": _member_state(value),
+            "member_state": state,
             "assigned": self._with_epochs(value["assignedPartitions"], value["memberEpoch"]),
             "pending_revocation": self._with_epochs(value["partitionsPendingRevocation"], value["memberEpoch"]),
             "target_member_epoch": value.get("targetMemberEpoch"),
@@ -453,16 +458,6 @@ class ConsumerGroup(ModernGroup):
             "pending_revocation_partitions": topics.of_ids(member.pending_revocation),
             "target_partitions": topics.of_ids(self.target.get(member.member_id, {})),
         }
-
-
-def _member_state(value: Value) -> int:
-    """The state in the value; in 3.7's layout, which has none, the state that the pending partitions imply."""
-    state: int | None = value["state"]
-    if state is not None:
-        return state
-    if value["partitionsPendingRevocation"]:
-        return UNREVOKED_PARTITIONS
-    return UNRELEASED_PARTITIONS if value.get("partitionsPendingAssignment") else STABLE
 
 
 def _epochs(entry: Value, default: int) -> dict[int, int | None]:

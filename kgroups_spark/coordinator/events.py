@@ -542,7 +542,12 @@ class GroupEvents:
             elif group.missing is not None and now is None and group_id not in self._groups.removed_groups:
                 place, group_type = group.missing
                 report.event(place, group_id, group_type, "group_removed", cause=UNKNOWN)
-            self._remember_group(group_id, group)
+            # Notes whether the act removed the group.
+            removed, last = self._groups.removed_groups, group.place or (group.missing and group.missing[0])
+            if group_id in self._groups.groups:
+                removed.pop(group_id, None)
+            elif last is not None and group_id not in removed:
+                remember(removed, group_id, last.log_offset)
 
     def _open(self, place: RecordPlace) -> None:
         """A record of types 2 to 23, or an offset tombstone: it belongs to the act, or begins the next one."""
@@ -552,17 +557,16 @@ class GroupEvents:
                 self._audit_ends.pop()
         while self._retention and place.log_offset >= self._retention[-1][0]:
             self._retention_ms = self._retention.pop()[1]
-        if self._newest is not None and not _is_one_act(self._newest, place):
-            self.close()
+        if (newest := self._newest) is not None:
+            # A record of the same batch belongs to the act; if batches are not known, one of the same time does.
+            if newest.batch_offset is not None and place.batch_offset is not None:
+                is_one_act = newest.batch_offset == place.batch_offset
+            else:
+                is_one_act = newest.log_timestamp == place.log_timestamp
+                is_one_act &= place.log_timestamp is not None or newest.log_offset + 1 >= place.log_offset
+            if not is_one_act:
+                self.close()
         self._newest = place
-
-    def _remember_group(self, group_id: str, touched: Touched) -> None:
-        """After an act on the group: notes whether it is removed."""
-        place = touched.place or (None if touched.missing is None else touched.missing[0])
-        if group_id in self._groups.groups:
-            self._groups.removed_groups.pop(group_id, None)
-        elif place is not None and group_id not in self._groups.removed_groups:
-            remember(self._groups.removed_groups, group_id, place.log_offset)
 
 
 class _Report:
@@ -615,15 +619,6 @@ class _Report:
         if old is not None and new is None:
             cause = causes.of_group(group_id, touched, place.log_timestamp)
             self.event(*of, "group_removed", value_before=old[1], **cause._asdict())
-
-
-def _is_one_act(newest: RecordPlace, place: RecordPlace) -> bool:
-    """Whether the record belongs to the act whose newest record is `newest`."""
-    if newest.batch_offset is not None and place.batch_offset is not None:
-        return newest.batch_offset == place.batch_offset
-    if place.log_timestamp is None:
-        return newest.log_timestamp is None and newest.log_offset + 1 >= place.log_offset
-    return newest.log_timestamp == place.log_timestamp
 
 
 def _event(place: RecordPlace, group: Group, name: str, **fields: Any) -> GroupEvent:

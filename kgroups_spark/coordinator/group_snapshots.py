@@ -17,10 +17,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kgroups_spark.messages.coordinator_records import JsonRecord
-from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
+from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.tables.rows import one_array
 
@@ -203,25 +202,21 @@ class SnapshotMembers(Sequence[Member]):
         self._fingerprints = None
 
 
-def assignment_texts(assigned: pa.Array) -> NDArray[np.object_]:
-    """A column of assigned partitions as JSON texts, see ClassicGroup.assignments."""
-    partitions = assigned.flatten()
-    topics = partitions.field("topic").dictionary_encode()
-    names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
-    numbers = pc.cast(partitions.field("partition"), pa.string())
-    texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
-    lengths = pc.fill_null(pc.list_value_length(assigned), 0).to_numpy()
-    lists = pa.ListArray.from_arrays(list_offsets(lengths), texts)
-    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
-    found: NDArray[np.object_] = pc.if_else(pc.is_null(assigned), None, joined).to_numpy(zero_copy_only=False)
-    return found
-
-
 def _as_list(column: pa.Array) -> list[Any]:
     if column.null_count == len(column):
         return [None] * len(column)
-    texts = assignment_texts(column) if pa.types.is_list(column.type) else column.to_numpy(zero_copy_only=False)
-    found: list[Any] = texts.tolist()
+    if pa.types.is_list(column.type):
+        # Assigned partitions as JSON texts, see ClassicGroup.assignments.
+        partitions = column.flatten()
+        topics = partitions.field("topic").dictionary_encode()
+        names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
+        numbers = pc.cast(partitions.field("partition"), pa.string())
+        texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        lists = pa.ListArray.from_arrays(list_offsets(lengths), texts)
+        joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+        column = pc.if_else(pc.is_null(column), None, joined)
+    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     return found
 
 
@@ -258,27 +253,23 @@ def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[DecodedRecord]
     block = SnapshotBlock(texts, columns.members)
     found: list[DecodedRecord | None] = [None] * rows.num_rows
     at = np.flatnonzero(is_snapshot.to_numpy(zero_copy_only=False))
-    for row, record in zip(at.tolist(), _snapshots(block, snapshots, columns), strict=True):
-        found[row] = record
+    facts = zip(
+        itertools.count(),
+        at.tolist(),
+        snapshots["group_id"].to_pylist(),
+        snapshots["value_version"].to_pylist(),
+        columns.is_readable.tolist(),
+        columns.values.to_pylist(),
+        columns.first_member.tolist(),
+        columns.member_count.tolist(),
+    )
+    for number, row, group_id, version, is_readable, value, first, members in facts:
+        if is_readable:  # else the columns could not hold it
+            value = {"protocolType": "consumer", **value, "members": block.members_of(number, first, members)}
+            found[row] = SnapshotRecord(group_id, version, value)
     others = _one_by_one(rows.filter(pa.array([record is None for record in found])))
     return block, (next(others) if record is None else record for record in found)
 
 
 def _one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
     return map(JsonRecord, *(rows.column(name).to_pylist() for name in (*_KEY_AND_VERSION, "value")))
-
-
-def _snapshots(block: SnapshotBlock, rows: pa.Table, columns: SnapshotColumns) -> Iterator[SnapshotRecord | None]:
-    """The record of each value in the block; None if the columns could not hold it."""
-    facts = zip(
-        itertools.count(),
-        rows.column("group_id").to_pylist(),
-        rows.column("value_version").to_pylist(),
-        columns.is_readable.tolist(),
-        columns.values.to_pylist(),
-        columns.first_member.tolist(),
-        columns.member_count.tolist(),
-    )
-    for number, group_id, version, is_readable, value, first, members in facts:
-        value = {"protocolType": "consumer", **value, "members": block.members_of(number, first, members)}
-        yield SnapshotRecord(group_id, version, value) if is_readable else None

@@ -66,7 +66,11 @@ class Groups:
         `batch_offset` is the base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's
         load fails at the record.
         """
-        if self._skips(record_type):
+        if record_type not in self.release.record_types:
+            if record_type in self.release.unreplayable_types:
+                raise ReplayFailure(f"Received an unknown record type {record_type}")
+            if not self.release.skips_unknown_types:
+                raise ReplayFailure(f"Unknown group metadata message version {record_type}")
             return
         if value is not None and self.release.fails_to_read(record_type, value_version or 0):
             raise ReplayFailure(unknown_version(record_type, value_version or 0))
@@ -156,15 +160,6 @@ class Groups:
         """Starts recording events of groups, and returns their recorder."""
         self.events = GroupEvents(self, rules)
         return self.events
-
-    def _skips(self, record_type: int) -> bool:
-        if record_type in self.release.record_types:
-            return False
-        if record_type in self.release.unreplayable_types:
-            raise ReplayFailure(f"Received an unknown record type {record_type}")
-        if not self.release.skips_unknown_types:
-            raise ReplayFailure(f"Unknown group metadata message version {record_type}")
-        return True
 
     def _apply(self, log_offset: int, record_type: int, group_id: str, name: str | None, value: Value | None) -> None:
         if record_type == SHARE_GROUP_METADATA and value is not None and not self.release.has_metadata_hash:

@@ -250,16 +250,13 @@ def sweep(batches: Sequence[StateBatch]) -> list[StateBatch]:
         while active and active[0][2] < border:
             heappop(active)
         if active:
-            _append(out, StateBatch(border, following - 1, -active[0][0], -active[0][1]))
+            batch = StateBatch(border, following - 1, -active[0][0], -active[0][1])
+            # A batch extends the one before it if they are equal and adjacent.
+            if out and out[-1].last_offset + 1 == border and out[-1].priority == batch.priority:
+                out[-1] = out[-1]._replace(last_offset=batch.last_offset)
+            else:
+                out.append(batch)
     return out
-
-
-def _append(out: list[StateBatch], batch: StateBatch) -> None:
-    """Appends the batch, or extends the last one if they are equal and adjacent."""
-    if out and out[-1].last_offset + 1 == batch.first_offset and out[-1].priority == batch.priority:
-        out[-1] = out[-1]._replace(last_offset=batch.last_offset)
-    else:
-        out.append(batch)
 
 
 def _combined(batches: list[StateBatch], rules: ShareRules) -> list[StateBatch]:

@@ -148,7 +148,15 @@ def _group_json(group: Group) -> Json:
 
 def loaded_payloads(rows: Sequence[StateRow]) -> Iterator[Json]:
     """The payload of each row. Values of classic groups are decoded together, with their members on demand."""
-    parted = [_without_value(row) for row in rows]
+    parted: list[tuple[Json, str] | None] = []
+    for row in rows:
+        # {"group":{...,"value":{"protocolType":...},"value_version":3},"offsets":[]}
+        #     ->  the same with "value": None, and the text {"protocolType":...}
+        # No key inside a value has these names, and texts escape quotes.
+        head, name, rest = row.payload.partition(_VALUE)
+        text, version, tail = rest.partition(_VALUE_VERSION)
+        has_value = head.startswith(_CLASSIC) and text != "null"
+        parted.append((orjson.loads(f"{head}{name}null{version}{tail}"), text) if has_value else None)
     found = [each for each in parted if each is not None]
     values = values_of([text for _, text in found], [rest["group"]["value_version"] for rest, _ in found])
     for row, each in zip(rows, parted, strict=True):
@@ -159,43 +167,25 @@ def loaded_payloads(rows: Sequence[StateRow]) -> Iterator[Json]:
             yield each[0]
 
 
-def _without_value(row: StateRow) -> tuple[Json, str] | None:
-    """The payload of a classic group without its value, and the value's text; None: another row, or no value.
-
-    '{"group":{...,"value":{"protocolType":...},"value_version":3},"offsets":[]}'
-        ->  {"group": {..., "value": None, "value_version": 3}, "offsets": []}, '{"protocolType":...}'
-    """
-    if not row.payload.startswith(_CLASSIC):
-        return None
-    # No key inside a value has these names, and texts escape quotes.
-    head, name, rest = row.payload.partition(_VALUE)
-    text, version, tail = rest.partition(_VALUE_VERSION)
-    return None if text == "null" else (orjson.loads(f"{head}{name}null{version}{tail}"), text)
-
-
 def group_of(release: Release, group_id: str, payload: Json) -> Group:
     """The group object of an entry's `group`."""
     group: Group
     if payload["type"] == "classic":
         group = ClassicGroup(release, group_id, payload["value"], payload["value_version"])
     else:
-        group = _modern_group(release, group_id, payload)
+        group_class, member_class, unpacked = _MODERN[payload["type"]]
+        modern: Modern = group_class(release, group_id)
+        modern.restore(payload)
+        for name in OWN_FIELDS[modern.group_type]:
+            setattr(modern, name, payload[name])
+        if isinstance(modern, ConsumerGroup):
+            modern.partition_epochs.epochs = _by_topic(payload["partition_epochs"])
+        for fields in payload["members"]:
+            member = _with_held(member_class(*fields), unpacked)
+            modern.members[member.member_id] = member
+        modern.target = {member_id: unpacked(held) for member_id, held in payload["target"].items()}
+        group = modern
     group.log_offset, group.state_since = payload["log_offset"], payload["state_since"]
-    return group
-
-
-def _modern_group(release: Release, group_id: str, payload: Json) -> Modern:
-    group_class, member_class, unpacked = _MODERN[payload["type"]]
-    group: Modern = group_class(release, group_id)
-    group.restore(payload)
-    for name in OWN_FIELDS[group.group_type]:
-        setattr(group, name, payload[name])
-    if isinstance(group, ConsumerGroup):
-        group.partition_epochs.epochs = _by_topic(payload["partition_epochs"])
-    for fields in payload["members"]:
-        member = _with_held(member_class(*fields), unpacked)
-        group.members[member.member_id] = member
-    group.target = {member_id: unpacked(held) for member_id, held in payload["target"].items()}
     return group
 
 

@@ -113,41 +113,33 @@ def before(group: Group | None, member_id: str | None) -> Before:
 
 def changes(start: Before, group: Group | None, member_id: str | None, place: Place, topics: Topics) -> list[Version]:
     """Version rows for the differences from `start`, the group's own first."""
-    members_before, members_now = start.members, start.members
-    if start.group is not group:
-        members_before, members_now = _facts_to_compare(start.group, group)
+    was, members_before, members_now = start.group, start.members, start.members
+    if was is not group:
+        members_before, members_now = _facts_to_compare(was, group)
     elif group is not None and not isinstance(group, ClassicGroup):
         members_now = member_facts(group, member_id)
     versions: list[Version] = []
     if group is None:
-        if start.group is not None:
-            was, at = start.group, place._asdict()
+        if was is not None:
             names = (was.group_id, was.group_type, "Dead", was.is_simple)
-            versions.append(GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)._replace(**at))
+            row = GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)
+            versions.append(row._replace(**place._asdict()))
     else:
         row = group.row(0)
         if row.version != start.row:
             versions.append(row._replace(**place._asdict()))
     changed = [member for member in members_now if members_before.get(member) != members_now[member]]
     gone = [member for member in members_before if member not in members_now]
-    return versions + _member_versions(start.group, group, changed, gone, place, topics)
-
-
-def _member_versions(
-    start: Group | None, group: Group | None, changed: list[str], gone: list[str], place: Place, topics: Topics
-) -> list[Version]:
-    group_id = group.group_id if group is not None else start.group_id if start is not None else ""
+    group_id = group.group_id if group is not None else was.group_id if was is not None else ""
     if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
         numbers = [group.member_numbers[member] for member in changed]
-        return [MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else []
-    if gone and isinstance(start, ClassicGroup) and start.members_on_demand is not None:
-        removed: list[Version] = [MemberVersions(*place, group_id, None, [], gone)]
-    else:
-        removed = [*_removed_members(place, group_id, gone)]
-    if group is None:
-        return removed
-    rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
-    return [row._replace(**place._asdict()) for row in rows] + removed
+        return versions + ([MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else [])
+    if group is not None:
+        rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
+        versions += [row._replace(**place._asdict()) for row in rows]
+    if gone and isinstance(was, ClassicGroup) and was.members_on_demand is not None:
+        return [*versions, MemberVersions(*place, group_id, None, [], gone)]
+    return versions + [*_removed_members(place, group_id, gone)]
 
 
 def _removed_members(place: Place, group_id: str, gone: list[str]) -> list[MemberRow]:

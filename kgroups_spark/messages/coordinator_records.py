@@ -11,6 +11,7 @@ Rules, in their order, the same for all logs (semantics as in CoordinatorRecordS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -62,13 +63,12 @@ def record_types(topic: str) -> dict[int, RecordType]:
     """The record types of a topic by number. Types 18 and 24 were in no release: they are missing, so unknown."""
     messages = [m for m in all_definitions() if m.topic == topic]
     keys = {m.api_key: m for m in messages if m.type == "coordinator-key" and m.api_key is not None}
-    return {number: _record_type(number, key, messages) for number, key in sorted(keys.items())}
-
-
-def _record_type(number: int, key: Definition, messages: list[Definition]) -> RecordType:
-    values = [m for m in messages if m.type == "coordinator-value" and m.api_key == number]
-    layouts = tuple(sorted(values, key=lambda m: m.layout))
-    return RecordType(number, key.name.removesuffix("Key"), key, layouts)
+    found = {}
+    for number, key in sorted(keys.items()):
+        values = [m for m in messages if m.type == "coordinator-value" and m.api_key == number]
+        layouts = tuple(sorted(values, key=lambda m: m.layout))
+        found[number] = RecordType(number, key.name.removesuffix("Key"), key, layouts)
+    return found
 
 
 CONSUMER_OFFSETS = record_types("__consumer_offsets")
@@ -96,14 +96,11 @@ class CoordinatorLog(NamedTuple):
     # `compact`: the cleaner drops records that newer ones replace. `delete`: DeleteRecords moves the log's start.
     clean_up_policy: Literal["compact", "delete"]
 
-    def partition_key(self, key: Key) -> str:
-        """The text that is hashed, from the fields of a record's key."""
-        # GroupMetadataKey and the offset commits' keys call the group `group`, all others `groupId`.
-        return ":".join(str(key["group" if name not in key else name]) for name in self.partition_by)
-
     def partition_of(self, key: Key, partition_count: int) -> int:
         """The partition of the topic that a record with this key belongs to."""
-        return offsets_partition(self.partition_key(key), partition_count)
+        # GroupMetadataKey and the offset commits' keys call the group `group`, all others `groupId`.
+        text = ":".join(str(key["group" if name not in key else name]) for name in self.partition_by)
+        return offsets_partition(text, partition_count)
 
 
 GROUP_LOG = CoordinatorLog("__consumer_offsets", "group", CONSUMER_OFFSETS, ("groupId",), "compact")
@@ -264,7 +261,14 @@ def _missing(released: Definition, message: Definition) -> dict[str, Any]:
 def _read_layouts(layouts: list[Layout], value: bytes) -> tuple[str, dict[str, Any], list[str]]:
     """Layout name, fields and notes. Raises Truncated, with the released layout's error."""
     released, *early = layouts
-    fits = [(layout, fields, notes) for layout in early for fields, notes in _read_wholly(layout, value)]
+    fits: list[tuple[Layout, dict[str, Any]]] = []
+    for layout in early:
+        # Only without notes: a tag section can contain nearly anything, and no early-access release wrote any.
+        noted: list[str] = []
+        with suppress(Truncated):
+            fields, end = layout.reader.read(value, 2, noted)
+            if end == len(value) and not noted:
+                fits.append((layout, fields))
     notes: list[str] = []
     try:
         fields, end = released.reader.read(value, 2, notes)
@@ -273,24 +277,11 @@ def _read_layouts(layouts: list[Layout], value: bytes) -> tuple[str, dict[str, A
             raise
         end = -1
     if fits and end != len(value):
-        layout, fields, notes = fits[0]
-        return layout.name, {**fields, **layout.missing}, notes
+        layout, fields = fits[0]
+        return layout.name, {**fields, **layout.missing}, []
     if end != len(value):
         notes.append("bytes left over")
     return f"?{fits[0][0].name}" if fits else released.name, fields, notes
-
-
-def _read_wholly(layout: Layout, value: bytes) -> list[tuple[dict[str, Any], list[str]]]:
-    """Fields and notes if the layout reads the whole value without notes; otherwise an empty list.
-
-    A tag section can contain nearly anything as unknown tags, and no early-access release wrote any.
-    """
-    notes: list[str] = []
-    try:
-        fields, end = layout.reader.read(value, 2, notes)
-    except Truncated:
-        return []
-    return [(fields, notes)] if end == len(value) and not notes else []
 
 
 # The cached keys are dropped when they exceed either bound. Bytes are bounded, too, because names may be long.
@@ -495,27 +486,23 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
 
     def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[CoordinatorRecord | Undecodable]:
         """The same for records of a chunk. The JSON texts of plain GroupMetadata values are made together."""
-        texts: list[str | None] = [None] * len(rows)
         starts = records.key_start[rows]
         is_group_metadata = (records.data[starts] == 0) & (records.data[starts + 1] == 2)
-        big = np.flatnonzero(is_group_metadata & (records.key_length[rows] >= 2) & (records.value_length[rows] > 0))
-        made = group_metadata_texts(
-            records.data, records.value_start[rows[big]], records.value_length[rows[big]]
-        ).to_pylist()
-        for at, text in zip(big.tolist(), made, strict=True):
-            texts[at] = text
-        return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
-
-    def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> CoordinatorRecord | Undecodable:
-        """One record. `text`: the JSON of its value if that is plain, and therefore exact; else None."""
-        key = records.key(row)
-        if text is None:
-            return self.decode(key, records.value(row))
-        known = self.key(key)
-        if isinstance(known, Undecodable):
-            return known
-        version = int(records.data[int(records.value_start[row]) + 1])
-        return record_of(known, version, "", Content({}, [], None, text))
+        big = rows[is_group_metadata & (records.key_length[rows] >= 2) & (records.value_length[rows] > 0)]
+        made = group_metadata_texts(records.data, records.value_start[big], records.value_length[big])
+        # By row the JSON of its value if that is plain, and therefore exact.
+        texts = dict(zip(big.tolist(), made.to_pylist(), strict=True))
+        found: list[CoordinatorRecord | Undecodable] = []
+        for row in rows.tolist():
+            key, text = records.key(row), texts.get(row)
+            if text is None:
+                found.append(self.decode(key, records.value(row)))
+            elif isinstance(known := self.key(key), Undecodable):
+                found.append(known)
+            else:
+                version = int(records.data[int(records.value_start[row]) + 1])
+                found.append(record_of(known, version, "", Content({}, [], None, text)))
+        return found
 
 
 EARLY_ACCESS = early_access(CONSUMER_OFFSETS)

@@ -306,7 +306,11 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
     32 bytes after any start must be readable.
     """
     message = definition("GroupMetadataValue")
-    version = _plain_versions(data, starts, lengths)
+    # The version of each value that begins like a plain one; -1 for all others.
+    head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
+    begins = (lengths >= 2 + len(PLAIN_START)) & (lengths <= MOST_FIELDS) & (head[:, 0] == 0)
+    begins &= (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 1] < len(PLAIN_VERSIONS))
+    version = np.where(begins, head[:, 1].astype(np.int64), -1)
     chosen, texts = [], []
     for one in np.unique(version[version >= 0]).tolist():
         rows = np.flatnonzero(version == one)
@@ -316,14 +320,6 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
         chosen.append(rows[is_plain])
         texts.append(text if is_plain.all() else text.filter(pa.array(is_plain)))
     return _scattered(len(starts), chosen, texts)
-
-
-def _plain_versions(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> NDArray[np.int64]:
-    """The version of each value that begins like a plain one; -1 for all others."""
-    head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
-    is_sized = (lengths >= 2 + len(PLAIN_START)) & (lengths <= MOST_FIELDS)
-    begins = is_sized & (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 0] == 0)
-    return np.where(begins & (head[:, 1] < len(PLAIN_VERSIONS)), head[:, 1].astype(np.int64), -1)
 
 
 def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.Array:

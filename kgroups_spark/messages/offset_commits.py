@@ -67,7 +67,27 @@ class OffsetKeys:
         unseen = np.flatnonzero(codes == BAD_KEY)
         if unseen.size:
             encoded = raw.take(pa.array(unseen)).dictionary_encode()
-            self._add([key for key in encoded.dictionary.to_pylist() if key not in self._bad])
+            # New keys get codes; those that cannot be decoded are cached, too.
+            keys = [key for key in encoded.dictionary.to_pylist() if key not in self._bad]
+            self.size_bytes += sum(map(len, keys))
+            regular, irregular = _decode_regular(keys)
+            parts = [regular] if regular is not None else []
+            for key in irregular:
+                decoded = _decode_one(key)
+                if isinstance(decoded, Undecodable):
+                    self._bad.add(key)
+                else:
+                    parts.append(decoded)
+            if parts:
+                groups = pa.concat_arrays([part.group_id for part in parts]).dictionary_encode()
+                named = [self._groups.setdefault(name, len(self._groups)) for name in groups.dictionary.to_pylist()]
+                self.group = np.append(self.group, np.array(named, np.int32)[groups.indices.to_numpy()])
+                for name in ("group_id", "topic", "raw"):
+                    arrays = [getattr(self, name), *(getattr(part, name) for part in parts)]
+                    setattr(self, name, pa.concat_arrays(arrays))
+                for name in ("partition", "record_type", "is_exact"):
+                    columns = [getattr(self, name), *(getattr(part, name) for part in parts)]
+                    setattr(self, name, np.concatenate(columns))
             codes[unseen] = self._look_up(encoded.dictionary)[encoded.indices.to_numpy()]
         return codes
 
@@ -76,27 +96,6 @@ class OffsetKeys:
         found = pc.index_in(keys, value_set=self.raw)
         codes: NDArray[np.int32] = found.fill_null(BAD_KEY).to_numpy(zero_copy_only=False)
         return codes if codes.flags.writeable else codes.copy()
-
-    def _add(self, keys: list[bytes]) -> None:
-        """Gives codes to new keys; those that cannot be decoded are cached, too."""
-        self.size_bytes += sum(map(len, keys))
-        regular, irregular = _decode_regular(keys)
-        parts = [regular] if regular is not None else []
-        for key in irregular:
-            decoded = _decode_one(key)
-            if isinstance(decoded, Undecodable):
-                self._bad.add(key)
-            else:
-                parts.append(decoded)
-        if not parts:
-            return
-        groups = pa.concat_arrays([part.group_id for part in parts]).dictionary_encode()
-        codes = [self._groups.setdefault(name, len(self._groups)) for name in groups.dictionary.to_pylist()]
-        self.group = np.append(self.group, np.array(codes, np.int32)[groups.indices.to_numpy()])
-        for name in ("group_id", "topic", "raw"):
-            setattr(self, name, pa.concat_arrays([getattr(self, name), *(getattr(part, name) for part in parts)]))
-        for name in ("partition", "record_type", "is_exact"):
-            setattr(self, name, np.concatenate([getattr(self, name), *(getattr(part, name) for part in parts)]))
 
 
 class _Keys(NamedTuple):
@@ -148,14 +147,6 @@ def _decode_one(key: bytes) -> _Keys | Undecodable:
         np.array([number], np.int16),
         np.array([is_exact]),
     )
-
-
-def explain_bad_key(key: bytes) -> Undecodable:
-    """Why a key that got BAD_KEY cannot be decoded."""
-    found = _decode_one(key)
-    if not isinstance(found, Undecodable):
-        raise ValueError(f"The key {key.hex()} can be decoded")
-    return found
 
 
 # Values of offset commits, by columns. OffsetCommitValue after its int16 version; numbers are byte positions:
@@ -235,7 +226,16 @@ def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengt
         (np.flatnonzero((version >= 0) & (version <= 3)), _read_v0_to_v3),
     ):
         if rows.size:
-            read(values, _Rows(data, rows, safe[rows], lengths[rows], heads[rows].view(_HEAD)))
+            of = _Rows(data, rows, safe[rows], lengths[rows], heads[rows].view(_HEAD))
+            is_regular, length, start, time = read(values, of)
+            # The commit timestamp follows the metadata; `time` is that timestamp where there is none.
+            long = np.flatnonzero(length)
+            if long.size:
+                time[long] = of.gather(">i8", start[long] + length[long])
+            values.metadata_start[rows] = start
+            values.metadata_length[rows] = np.where(is_regular, length, 0)
+            values.commit_timestamp[rows] = time
+            values.is_irregular[rows] &= ~is_regular
     return values
 
 
@@ -255,23 +255,33 @@ class _Rows:
         return view[np.clip(positions, 0, len(view) - 1)]
 
 
-def _read_v0_to_v3(values: OffsetValues, rows: _Rows) -> None:
+# Which rows are regular; the length, start and time as read_offset_values needs them.
+_Read = tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _read_v0_to_v3(values: OffsetValues, rows: _Rows) -> _Read:
     head, version = rows.head, rows.head["version"]
     has_epoch, has_expiry = version == 3, version == 1
     length = np.where(has_epoch, head["length_v3"], head["length_v0"]).astype(np.int64)
     time = np.where(has_epoch, head["time_v3"], head["time_v0"]).astype(np.int64)
     start = rows.starts + np.where(has_epoch, 16, 12)
     is_regular = (length >= 0) & (start + length + np.where(has_expiry, 16, 8) == rows.starts + rows.lengths)
-    _put(values, rows, is_regular, length, start, time)
     values.leader_epoch[rows.index[~has_epoch]] = -1
     expiry = np.flatnonzero(has_expiry & is_regular)
     values.expire_timestamp[rows.index[expiry]] = rows.gather(">i8", (start + length + 8)[expiry])
+    return is_regular, length, start, time
 
 
-def _read_v4(values: OffsetValues, rows: _Rows) -> None:
+def _read_v4(values: OffsetValues, rows: _Rows) -> _Read:
     length = rows.head["length_v4"].astype(np.int64) - 1
     start = rows.starts + 15
-    _read_two_byte_lengths(rows, length, start)
+    # Uvarints of two bytes; longer ones (a text above 16 KB) become -1, which is irregular.
+    two_bytes = np.flatnonzero(length >= 127)
+    if two_bytes.size:
+        second_byte = rows.gather("u1", start[two_bytes]).astype(np.int64)
+        both = (length[two_bytes] + 1 & 127) + (second_byte << 7) - 1
+        length[two_bytes] = np.where(second_byte < 128, both, -1)
+        start[two_bytes] += 1
     tags = rows.head["tags_v4"].copy()
     long = np.flatnonzero(length)
     tags_at = start + length + 8
@@ -281,36 +291,9 @@ def _read_v4(values: OffsetValues, rows: _Rows) -> None:
     has_topic_id = (first == 1) & (second == 0) & (third == 16) & (left == _TOPIC_ID_BYTES)  # _TOPIC_ID_TAG
     has_no_tags = (first == 0) & (left == len(_NO_TAGS))
     is_regular = (length >= 0) & (has_no_tags | has_topic_id)
-    _put(values, rows, is_regular, length, start, rows.head["time_v4"].astype(np.int64))
     ids = np.flatnonzero(has_topic_id)
     values.topic_id.view("V16").ravel()[rows.index[ids]] = rows.gather("V16", tags_at[ids] + len(_TOPIC_ID_TAG))
-
-
-def _read_two_byte_lengths(rows: _Rows, length: NDArray[np.int64], start: NDArray[np.int64]) -> None:
-    """Replaces lengths by uvarints of two bytes; longer ones (a text above 16 KB) become -1, which is irregular."""
-    long = np.flatnonzero(length >= 127)
-    if long.size:
-        second = rows.gather("u1", start[long]).astype(np.int64)
-        length[long] = np.where(second < 128, (length[long] + 1 & 127) + (second << 7) - 1, -1)
-        start[long] += 1
-
-
-def _put(
-    values: OffsetValues,
-    rows: _Rows,
-    is_regular: NDArray[np.bool_],
-    length: NDArray[np.int64],
-    start: NDArray[np.int64],
-    time: NDArray[np.int64],
-) -> None:
-    """`start`: of the metadata, which the commit timestamp follows. `time`: that timestamp where there is none."""
-    long = np.flatnonzero(length)
-    if long.size:
-        time[long] = rows.gather(">i8", start[long] + length[long])
-    values.metadata_start[rows.index] = start
-    values.metadata_length[rows.index] = np.where(is_regular, length, 0)
-    values.commit_timestamp[rows.index] = time
-    values.is_irregular[rows.index] &= ~is_regular
+    return is_regular, length, start, rows.head["time_v4"].astype(np.int64)
 
 
 _VERSIONS = definition("OffsetCommitValue").versions
@@ -409,14 +392,23 @@ class OffsetCommitDecoder:
         values = read_offset_values(records.data, starts, lengths)
         columns = _columns(rows, code, lengths < 0, values)
         columns.keeps_raw |= ~self.keys.is_exact[code] if len(self.keys) else False
-        columns.texts = _texts(records.data, values, columns.keeps_raw)
-        self._read_irregular(records, columns, np.flatnonzero(values.is_irregular | (code == BAD_KEY)))
+        # The metadata that is not empty.
+        given = np.flatnonzero(values.metadata_length)
+        raw = binary_slices(records.data, values.metadata_start[given], values.metadata_length[given])
+        try:
+            texts = raw.cast(pa.string())
+        except pa.ArrowInvalid:
+            decoded = [decode_text(one) for one in raw.to_pylist()]
+            columns.keeps_raw[given] |= np.array([not is_proper for _, is_proper in decoded])
+            texts = pa.array([text for text, _ in decoded], pa.string())
+        columns.texts = Texts(len(rows), given, texts)
+        irregular = np.flatnonzero(values.is_irregular | (code == BAD_KEY))
+        if irregular.size:
+            self._read_irregular(records, columns, irregular)
         return columns
 
     def _read_irregular(self, records: RecordColumns, columns: OffsetCommitColumns, rows: NDArray[np.int64]) -> None:
         """Reads the rows that are irregular for the columns: each gets its fields or becomes undecodable."""
-        if not rows.size:
-            return
         keep = np.ones(len(columns), np.bool_)
         metadata: dict[int, str] = {}
         for row in rows.tolist():
@@ -425,9 +417,15 @@ class OffsetCommitDecoder:
             if isinstance(found, Undecodable):
                 keep[row] = False
                 columns.undecodable.append((index, found))
-            else:
-                _put_one(columns, row, found)
-                metadata[row] = found["metadata"]
+                continue
+            columns.value_version[row] = found["version"]
+            columns.committed_offset[row] = found["offset"]
+            columns.leader_epoch[row] = found["leaderEpoch"]
+            columns.commit_timestamp[row] = found["commitTimestamp"]
+            columns.expire_timestamp[row] = found["expireTimestamp"]
+            columns.topic_id[row] = np.frombuffer(urlsafe_b64decode(found["topicId"] + "=="), np.uint8)
+            columns.keeps_raw[row] |= not found["is_exact"]
+            metadata[row] = found["metadata"]
         columns.texts = columns.texts.with_others(metadata)
         if not keep.all():
             columns.filter(keep)
@@ -436,7 +434,9 @@ class OffsetCommitDecoder:
         """The fields of one value, with `version` and `is_exact`; or why it cannot be decoded."""
         key, value = records.key(index), records.value(index)
         if code == BAD_KEY:
-            return explain_bad_key(key or b"")
+            undecodable = _decode_one(key or b"")
+            assert isinstance(undecodable, Undecodable)
+            return undecodable
         if not value:
             return self._undecodable(code, "empty_value", "has a value of no bytes, which is not a tombstone", None)
         if len(value) < 2:
@@ -479,26 +479,3 @@ def _columns(
         texts=Texts(len(rows), np.zeros(0, np.int64), pa.array([], pa.string())),
         undecodable=[],
     )
-
-
-def _texts(data: NDArray[np.uint8], values: OffsetValues, keeps_raw: NDArray[np.bool_]) -> Texts:
-    """The metadata that is not empty. Sets keeps_raw for texts that are not UTF-8."""
-    rows = np.flatnonzero(values.metadata_length)
-    raw = binary_slices(data, values.metadata_start[rows], values.metadata_length[rows])
-    try:
-        texts = raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        decoded = [decode_text(one) for one in raw.to_pylist()]
-        keeps_raw[rows] |= np.array([not is_proper for _, is_proper in decoded])
-        texts = pa.array([text for text, _ in decoded], pa.string())
-    return Texts(len(values.version), rows, texts)
-
-
-def _put_one(columns: OffsetCommitColumns, row: int, found: dict[str, Any]) -> None:
-    columns.value_version[row] = found["version"]
-    columns.committed_offset[row] = found["offset"]
-    columns.leader_epoch[row] = found["leaderEpoch"]
-    columns.commit_timestamp[row] = found["commitTimestamp"]
-    columns.expire_timestamp[row] = found["expireTimestamp"]
-    columns.topic_id[row] = np.frombuffer(urlsafe_b64decode(found["topicId"] + "=="), np.uint8)
-    columns.keeps_raw[row] |= not found["is_exact"]

@@ -277,7 +277,15 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
     for name in _TIMES:
         columns[name] = milliseconds(columns[name])
     if offset_commits.column("raw_value").null_count < len(offset_commits):
-        columns |= _times_of_values(offset_commits, columns)
+        # The times of values with kept bytes are read from the bytes.
+        rows = np.flatnonzero(is_given(offset_commits["raw_value"]))
+        some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
+        commit, expire = (numbers(columns[name], none=-1).copy() for name in _TIMES[1:])
+        for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
+            fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])
+            commit[row], expire[row] = fields["commitTimestamp"], fields.get("expireTimestamp", -1)
+        columns["commit_timestamp"] = pa.array(commit, mask=commit == -1)
+        columns["expire_timestamp"] = pa.array(expire, mask=expire == -1)
     # Scala's coordinator has such a value wait for a marker of producer -1, and a saved state has producers by id.
     without_producer = pc.if_else(columns["is_transactional"], pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64()))
     columns["producer_id"] = pc.coalesce(columns["producer_id"], without_producer)
@@ -365,20 +373,6 @@ def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.Ch
     if data_type == TEXT and not pa.types.is_dictionary(values.type):
         return values.cast(pa.string()).dictionary_encode()
     return values.cast(data_type)
-
-
-def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.Array]:
-    """commit_timestamp and expire_timestamp in ms; those of values with kept bytes are read from the bytes."""
-    rows = np.flatnonzero(is_given(offset_commits["raw_value"]))
-    some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
-    commit, expire = (numbers(columns[name], none=-1).copy() for name in ("commit_timestamp", "expire_timestamp"))
-    for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
-        fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])
-        commit[row], expire[row] = fields["commitTimestamp"], fields.get("expireTimestamp", -1)
-    return {
-        "commit_timestamp": pa.array(commit, mask=commit == -1),
-        "expire_timestamp": pa.array(expire, mask=expire == -1),
-    }
 
 
 # Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
@@ -484,23 +478,15 @@ def ranges_of(read: ReadRange, at_once: int) -> list[SlotRange]:
     for large in [border for border, rows in sizes.items() if rows > at_once]:
         del sizes[large]
         for rows in read(of_group(large.group_id), SLOT):
-            sizes.update(_rows_by_slot(rows))
-    return ranges_between(_borders(sizes, at_once))
-
-
-def _borders(sizes: Mapping[Border, int], at_once: int) -> list[Border]:
-    borders, rows = [], 0
+            texts = [rows.column(name).cast(pa.string()) for name in SLOT[:2]]
+            plain = pa.table([*texts, rows.column("partition")], list(SLOT))
+            of_slots = plain.group_by(list(SLOT)).aggregate([([], "count_all")])
+            slots = map(Border, *(of_slots.column(name).to_pylist() for name in SLOT))
+            sizes.update(dict(zip(slots, of_slots.column("count_all").to_pylist(), strict=True)))
+    borders, so_far = list[Border](), 0
     for border in sorted(sizes):
-        if rows and rows + sizes[border] > at_once:
+        if so_far and so_far + sizes[border] > at_once:
             borders.append(border)
-            rows = 0
-        rows += sizes[border]
-    return borders
-
-
-def _rows_by_slot(rows: pa.Table) -> dict[Border, int]:
-    texts = [rows.column(name).cast(pa.string()) for name in SLOT[:2]]
-    plain = pa.table([*texts, rows.column("partition")], list(SLOT))
-    counts = plain.group_by(list(SLOT)).aggregate([([], "count_all")])
-    borders = map(Border, *(counts.column(name).to_pylist() for name in SLOT))
-    return dict(zip(borders, counts.column("count_all").to_pylist(), strict=True))
+            so_far = 0
+        so_far += sizes[border]
+    return ranges_between(borders)

@@ -98,7 +98,15 @@ def pending_values(commits: Commits, by_record: I64, markers: Markers, release: 
     else:
         end, is_commit = np.full(len(row), NEVER), np.zeros(len(row), np.bool_)
     dropped_at = _dropped_at(commits, row, end, release)
-    is_last, is_first = _ends_of_runs(commits, row, marker, len(markers), dropped_at)
+    # A transaction is its marker, or its producer if it is open.
+    transaction, is_open = marker.copy(), marker < 0
+    producers, number = np.unique(commits.producer_id[row[is_open]], return_inverse=True)
+    transaction[is_open] = len(markers) + number
+    slot = commits.slot[row]
+    order = sorted_order(slot * (len(markers) + len(producers)) + transaction)
+    is_last, is_first = np.empty(len(row), np.bool_), np.empty(len(row), np.bool_)
+    is_last[order] = lasts_of(slot[order], transaction[order])
+    is_first[order] = starts_of(slot[order], transaction[order], dropped_at[order])
     return Pending(row, end, is_commit, dropped_at, is_last, is_first)
 
 
@@ -139,15 +147,12 @@ def last_transactions(pending: Pending, commits: Commits) -> tuple[I64, I64, I64
 
 def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
     """For each pending value the log offset of the first tombstone that removes it; NEVER: its marker comes first."""
-    none = np.full(len(row), NEVER)
     drops = release.tombstone_removes_pending
-    if drops == "none" or not len(row):
-        return none
     is_own = drops == "of_its_transaction"
     takes = commits.is_tombstone & commits.is_transactional if is_own else commits.is_tombstone
     tombstone = np.flatnonzero(takes)
-    if not len(tombstone):
-        return none
+    if drops == "none" or not len(row) or not len(tombstone):
+        return np.full(len(row), NEVER)
     both = np.concatenate([tombstone, row])
     owner, owners = commits.slot[both], len(commits.slots)
     if is_own:
@@ -162,21 +167,6 @@ def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
     is_known = (at < len(by_key)) & (owner[first] == owner[len(tombstone) :])
     found = np.where(is_known, commits.log_offset[tombstone[first]], NEVER)
     return np.where(found < end, found, NEVER)
-
-
-def _ends_of_runs(commits: Commits, row: I64, marker: I64, markers: int, dropped_at: I64) -> tuple[Flags, Flags]:
-    """`is_last` and `is_first` of values by slot and log offset. `marker`: index of the marker that ended it, or -1."""
-    # A transaction is its marker, or its producer if it is open.
-    transaction = marker.copy()
-    is_open = marker < 0
-    producers, number = np.unique(commits.producer_id[row[is_open]], return_inverse=True)
-    transaction[is_open] = markers + number
-    order = sorted_order(commits.slot[row] * (markers + len(producers)) + transaction)
-    slot, transaction, dropped_at = commits.slot[row][order], transaction[order], dropped_at[order]
-    is_last, is_first = np.empty(len(row), np.bool_), np.empty(len(row), np.bool_)
-    is_last[order] = lasts_of(slot, transaction)
-    is_first[order] = starts_of(slot, transaction, dropped_at)
-    return is_last, is_first
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +241,18 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
         newness = np.empty(len(commits), np.int64)
         newness[by_record] = np.arange(len(commits))
         takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
-    return Effects(row, place, by_marker, takes_effect, *_chain(slot, is_tombstone, takes_effect))
+    number, starts = np.arange(len(row)), starts_of(slot)
+    # The last row of the slot that took effect counts, unless a tombstone came after it.
+    last = np.maximum.accumulate(np.where(takes_effect, number, -1))
+    emptied = np.where(is_tombstone, number, np.where(starts, number - 1, -1))
+    holds = np.where(last > np.maximum.accumulate(emptied), last, -1)
+    before = np.empty(len(row), np.int64)
+    before[1:] = holds[:-1]
+    before[starts] = -1
+    is_final = np.zeros(len(row), np.bool_)
+    held = holds[lasts_of(slot)]
+    is_final[held[held >= 0]] = True
+    return Effects(row, place, by_marker, takes_effect, before, is_final)
 
 
 def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
@@ -263,24 +264,6 @@ def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
     before = np.concatenate([[0], newest[:-1]])
     before[starts_of(stretch)] = 0
     return np.asarray(newness + 1 > before)
-
-
-def _chain(slot: I64, is_tombstone: Flags, takes_effect: Flags) -> tuple[I64, Flags]:
-    """`before` and `is_final` of rows by slot and place."""
-    rows = len(slot)
-    number = np.arange(rows)
-    starts = starts_of(slot)
-    # The last row of the slot that took effect counts, unless a tombstone came after it.
-    last = np.maximum.accumulate(np.where(takes_effect, number, -1))
-    emptied = np.where(is_tombstone, number, np.where(starts, number - 1, -1))
-    holds = np.where(last > np.maximum.accumulate(emptied), last, -1)
-    before = np.empty(rows, np.int64)
-    before[1:] = holds[:-1]
-    before[starts] = -1
-    is_final = np.zeros(rows, np.bool_)
-    held = holds[lasts_of(slot)]
-    is_final[held[held >= 0]] = True
-    return before, is_final
 
 
 # Moves of committed offsets: backwards, to another topic id, or forward while the group had no members.

@@ -145,7 +145,19 @@ class ShardRemovals:
         commits, effects = folded.commits, folded.effects
         self._saved.append(folded.removed.append_column("slot", pa.array(folded.removed_slot + first_slot)))
         if len(at := np.flatnonzero(commits.is_tombstone[effects.row])):
-            self._tombstones.append(_tombstone_rows(folded, at, first_slot))
+            # Columns that depend on other ranges are filled in later.
+            rows, slot = folded.records.take(pa.array(effects.row[at])), commits.slot[effects.row[at]]
+            before = effects.before[at]
+            removed = pa.array(effects.row[before], mask=before < 0)
+            values = folded.records.select([*_OF_REMOVED, "log_offset"]).take(removed)
+            columns = {
+                "slot": pa.array(slot + first_slot),
+                **{name: values[name] for name in _OF_REMOVED},
+                "removed_log_offset": values["log_offset"],
+                "is_pending": pa.array(pending_at(folded.pending, commits, slot, effects.place[at])),
+                **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
+            }
+            self._tombstones.append(pa.table(by_name(rows) | columns, TOMBSTONES))
         born = births(effects)
         slot, slots, place = commits.slot[effects.row[born]], commits.slots, effects.place[born]
         numbers = {
@@ -201,23 +213,6 @@ class ShardRemovals:
         next numbers."""
         numbers = np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
         return numbers[code] * len(self.log) + self.log.number_at(place)
-
-
-def _tombstone_rows(folded: Fold, at: I64, first_slot: int) -> pa.Table:
-    """The tombstones of a range (`at`: their effects) as rows of TOMBSTONES; columns that depend on other ranges are
-    filled in later."""
-    commits, effects, records = folded.commits, folded.effects, folded.records
-    rows, slot, removed = records.take(pa.array(effects.row[at])), commits.slot[effects.row[at]], effects.before[at]
-    removed = pa.array(effects.row[removed], mask=removed < 0)
-    values = records.select([*_OF_REMOVED, "log_offset"]).take(removed)
-    columns = {
-        "slot": pa.array(slot + first_slot),
-        **{name: values[name] for name in _OF_REMOVED},
-        "removed_log_offset": values["log_offset"],
-        "is_pending": pa.array(pending_at(folded.pending, commits, slot, effects.place[at])),
-        **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
-    }
-    return pa.table(by_name(rows) | columns, TOMBSTONES)
 
 
 # Since when groups have offsets: the only facts on offsets that the replay of groups needs.

@@ -196,7 +196,16 @@ class _Replay:
         self.tables["moves"].append(_move_rows(folded, moves(folded), markers, self.slots))
         self.tables["unreadable"].append(records.take(pa.array(np.flatnonzero(~commits.is_readable))))
         row = folded.saved_rows + np.flatnonzero(commits.is_transactional[folded.saved_rows :])
-        self.transactions.append(transactions_of(_transactional(records.take(pa.array(row))), markers))
+        some = records.take(pa.array(row))
+        transactional = TransactionalRecords(
+            numbers(some["log_offset"]),
+            numbers(some["log_timestamp"], none=-1),
+            numbers(some["producer_id"], none=-1),
+            numbers(some["producer_epoch"], none=-1),
+            is_given(some["value_version"]),
+            some["group_id"].combine_chunks(),
+        )
+        self.transactions.append(transactions_of(transactional, markers))
         groups, held = commits.slots.groups, holdings(folded)
         self.tables["holdings"].append(_holding_rows(groups, held))
         if self.release.simple_groups_follow_offsets:
@@ -219,6 +228,13 @@ class _Replay:
         tombstones, restarts, removed = self.removals.result()
         noted = zip(*sorted(row for row, (_, is_found) in self.noted.items() if not is_found), strict=True)
         columns = [*map(list, noted)] or [[], [], []]
+        parts = self.tables["holdings"]
+        held = self._table("holdings", HOLDINGS)
+        if len(parts) > 1:
+            group, groups = numbered(held["group_id"])
+            part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+            found = Holdings(group, numbers(held["since"]), flags(held["has_committed"]), flags(held["has_pending"]))
+            held = _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
         state = OffsetState(
             self._table("offsets", OFFSET_RECORDS),
             removed,
@@ -234,22 +250,11 @@ class _Replay:
             self._table("unreadable", OFFSET_RECORDS).sort_by("log_offset"),
             transactions,
             self._table("turns", TURNS).sort_by("log_offset"),
-            self._held(),
+            held,
         )
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         return pa.concat_tables([no_rows(schema), *self.tables[name]])
-
-    def _held(self) -> pa.Table:
-        """The groups with offsets, and since when they have them."""
-        parts = self.tables["holdings"]
-        if len(parts) == 1:
-            return parts[0]
-        rows = self._table("holdings", HOLDINGS)
-        group, groups = numbered(rows.column("group_id"))
-        part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
-        found = Holdings(group, numbers(rows["since"]), flags(rows["has_committed"]), flags(rows["has_pending"]))
-        return _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
 
     def _note(self, folded: Fold) -> None:
         group, *columns = last_transactions(folded.pending, folded.commits)
@@ -266,17 +271,6 @@ def _move_rows(folded: Fold, found: I64, markers: Markers, first_slot: int) -> p
     before = pa.array(folded.effects.row[folded.effects.before[found]])
     was = (folded.records[name].take(before).combine_chunks() for name in ("committed_offset", "topic_id"))
     return move_events(placed_rows(folded, found, markers, first_slot), *was, restarts=False)
-
-
-def _transactional(rows: pa.Table) -> TransactionalRecords:
-    return TransactionalRecords(
-        numbers(rows["log_offset"]),
-        numbers(rows["log_timestamp"], none=-1),
-        numbers(rows["producer_id"], none=-1),
-        numbers(rows["producer_epoch"], none=-1),
-        is_given(rows["value_version"]),
-        rows["group_id"].combine_chunks(),
-    )
 
 
 def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:

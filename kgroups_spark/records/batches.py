@@ -42,49 +42,14 @@ SMALLEST_RECORD = 7  # bytes, length included
 FEW_BATCHES = 12  # below this a plain loop over the rest of a batch is faster than lock-step
 
 
-@dataclass(frozen=True, eq=False)
-class Framed:
-    """n records. `is_bad` has one element for each batch; records of a bad batch are meaningless."""
-
-    batch: NDArray[np.int32]
-    offset_delta: NDArray[np.int64]
-    timestamp_delta: NDArray[np.int64]
-    places: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # as of RecordColumns
-    is_bad: NDArray[np.bool_]
-
-
-def frame_records(
-    data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
-) -> Framed:
-    """The records between first[i] and end[i], counts[i] of them, for every batch i.
-
-    `data` needs 32 readable bytes after the last end. A batch is bad unless exactly `counts` records fill it exactly.
-    The caller must check that every count is believable (0 <= 7 * count <= bytes), because that bounds the memory.
-    """
-    start, stop, is_bad = find_records(data, first, end, counts)
-    batch = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    timestamp_delta, pos, endless_a = read_varints(data, start + 1, LONG_BYTES)
-    offset_delta, pos, endless_b = read_varints(data, pos, INT_BYTES)
-    key_length, key_start, endless_c = read_varints(data, pos, INT_BYTES)
-    pos = np.minimum(key_start + np.maximum(key_length, 0), stop)
-    value_length, value_start, endless_d = read_varints(data, pos, INT_BYTES)
-    pos = np.minimum(value_start + np.maximum(value_length, 0), stop)
-    # Without headers, as in all records of a coordinator, one zero byte is left. The others are read one by one.
-    unusual = [np.flatnonzero((pos + 1 != stop) | (data[pos] != 0)), endless_a, endless_b, endless_c, endless_d]
-    view = data.data
-    for row in np.unique(np.concatenate(unusual)).tolist():
-        if not is_whole_record(view, int(start[row]), int(stop[row])):
-            is_bad[batch[row]] = True
-    np.maximum(key_length, -1, out=key_length)
-    np.maximum(value_length, -1, out=value_length)
-    return Framed(batch, offset_delta, timestamp_delta, (key_start, key_length, value_start, value_length), is_bad)
-
-
 def find_records(
     data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Where each record starts (after its length) and stops, in log order, and which batches are not filled
-    exactly."""
+    """Where each of the counts[i] records between first[i] and end[i] starts (after its length) and stops, in log
+    order, and which batches are not filled exactly. `data` needs 32 readable bytes after the last end.
+
+    The caller must check that every count is believable (0 <= 7 * count <= bytes), because that bounds the memory.
+    """
     total = int(counts.sum())
     start, stop = np.empty(total, np.int64), np.empty(total, np.int64)
     by_count = np.argsort(-counts, kind="stable")
@@ -274,7 +239,14 @@ def read_headers(
     base_timestamp = header["base_timestamp"].astype(np.int64)
     legacy = np.flatnonzero(batches.magic < 2)
     if legacy.size:
-        _fill_in_legacy(batches, legacy, header[legacy].view(LEGACY_HEADER))
+        old = header[legacy].view(LEGACY_HEADER)
+        batches.last_offset[legacy] = old["offset"]
+        batches.leader_epoch[legacy] = -1
+        batches.crc[legacy] = old["crc"]
+        batches.attributes[legacy] = old["attributes"]
+        batches.max_timestamp[legacy] = np.where(old["magic"] == 1, old["timestamp"], -1)
+        batches.producer_id[legacy] = batches.producer_epoch[legacy] = -1
+        batches.record_count[legacy] = 1
     return batches, base_timestamp
 
 
@@ -298,16 +270,6 @@ class BatchMark(NamedTuple):
         if magic >= 2:
             return cls(base_offset, leader_epoch, crc)
         return cls(base_offset, -1, struct.unpack_from(">I", header, LENGTH_END)[0])
-
-
-def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDArray[np.void]) -> None:
-    batches.last_offset[rows] = header["offset"]
-    batches.leader_epoch[rows] = -1
-    batches.crc[rows] = header["crc"]
-    batches.attributes[rows] = header["attributes"]
-    batches.max_timestamp[rows] = np.where(header["magic"] == 1, header["timestamp"], -1)
-    batches.producer_id[rows] = batches.producer_epoch[rows] = -1
-    batches.record_count[rows] = 1
 
 
 def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
@@ -435,20 +397,32 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
         np.flatnonzero((counts < 0) | (counts * SMALLEST_RECORD > end - first)),
         lambda i: f"the header claims {counts[i]} records, more than {end[i] - first[i]} bytes can hold",
     )
-    framed = frame_records(data, first, end, counts)
-    offset = np.repeat(batches.base_offset, counts) + framed.offset_delta
+    start, stop, is_bad = find_records(data, first, end, counts)
+    batch = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    timestamp_delta, pos, endless_a = read_varints(data, start + 1, LONG_BYTES)
+    offset_delta, pos, endless_b = read_varints(data, pos, INT_BYTES)
+    key_length, key_start, endless_c = read_varints(data, pos, INT_BYTES)
+    pos = np.minimum(key_start + np.maximum(key_length, 0), stop)
+    value_length, value_start, endless_d = read_varints(data, pos, INT_BYTES)
+    pos = np.minimum(value_start + np.maximum(value_length, 0), stop)
+    # Without headers, as in all records of a coordinator, one zero byte is left. The others are read one by one.
+    unusual = [np.flatnonzero((pos + 1 != stop) | (data[pos] != 0)), endless_a, endless_b, endless_c, endless_d]
+    view = data.data
+    for row in np.unique(np.concatenate(unusual)).tolist():
+        if not is_whole_record(view, int(start[row]), int(stop[row])):
+            is_bad[batch[row]] = True
+    np.maximum(key_length, -1, out=key_length)
+    np.maximum(value_length, -1, out=value_length)
+    offset = np.repeat(batches.base_offset, counts) + offset_delta
     _refuse(
-        np.flatnonzero(framed.is_bad),
+        np.flatnonzero(is_bad),
         lambda i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims",
     )
-    offset = in_order_of_records(offset, framed.batch, batches)
+    offset = in_order_of_records(offset, batch, batches)
     is_append_time = batches.attributes & LOG_APPEND_TIME != 0
     timestamp = np.repeat(np.where(is_append_time, batches.max_timestamp, base_timestamp), counts)
-    if is_append_time.any():
-        timestamp += np.where(is_append_time[framed.batch], 0, framed.timestamp_delta)
-    else:
-        timestamp += framed.timestamp_delta
-    return RecordColumns(data, batches, framed.batch, offset, timestamp, *framed.places)
+    timestamp += np.where(is_append_time[batch], 0, timestamp_delta) if is_append_time.any() else timestamp_delta
+    return RecordColumns(data, batches, batch, offset, timestamp, key_start, key_length, value_start, value_length)
 
 
 def in_order_of_records(
@@ -467,11 +441,6 @@ def in_order_of_records(
     rows = np.flatnonzero(np.isin(batch, odd))
     offset[rows] = batches.base_offset[batch[rows]] + rows - np.searchsorted(batch, batch[rows])
     return offset
-
-
-def check_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns) -> None:
-    """Raises BadBatches for batches with odd offsets."""
-    _refuse(_with_odd_offsets(offset, batch, batches), lambda i: _odd_offsets(batches, i))
 
 
 def _with_odd_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns) -> NDArray[np.int32]:
@@ -653,7 +622,7 @@ def decode_messages(messages: Messages, batches: BatchColumns) -> RecordColumns:
         )
     offset = header["offset"].astype(np.int64)
     batches, offset = with_inner_offsets(batches, batch, offset)
-    check_offsets(offset, batch, batches)
+    _refuse(_with_odd_offsets(offset, batch, batches), lambda i: _odd_offsets(batches, i))
     timestamp = np.where(magic == 1, header["timestamp"], -1)
     by_wrapper = (magic == 1) & (batches.attributes & LOG_APPEND_TIME != 0)[batch] & (batches.magic == 1)[batch]
     timestamp = np.where(by_wrapper, batches.max_timestamp[batch], timestamp).astype(np.int64)

@@ -91,27 +91,19 @@ def read_claim(buffer: memoryview, pos: int, filled: int, above: int) -> Claim |
         return None
     size, magic = LENGTH_END + length, buffer[pos + 16]
     if magic == 2:
-        return _read_claim_v2(buffer, pos, filled, size)
-    return _read_legacy_claim(buffer, pos, filled, magic, size) if magic < 2 else None
-
-
-def _read_claim_v2(buffer: memoryview, pos: int, filled: int, size: int) -> Claim | None:
-    if size < HEADER_BYTES or pos + HEADER_BYTES > filled:
-        return None
-    base, _, _, _, crc, attributes, delta, _, _, _, _, _, count = _unpack_header(buffer, pos)
-    room = LARGEST_BATCH if attributes & CODEC_MASK else size - HEADER_BYTES
-    is_believable = attributes >> 7 == 0 and 0 <= count <= delta + 1 and count * SMALLEST_RECORD <= room
-    return Claim(base, base + delta, count, size, crc) if is_believable else None
-
-
-def _read_legacy_claim(buffer: memoryview, pos: int, filled: int, magic: int, size: int) -> Claim | None:
+        if size < HEADER_BYTES or pos + HEADER_BYTES > filled:
+            return None
+        base, _, _, _, crc, attributes, delta, _, _, _, _, _, count = _unpack_header(buffer, pos)
+        room = LARGEST_BATCH if attributes & CODEC_MASK else size - HEADER_BYTES
+        is_believable = attributes >> 7 == 0 and 0 <= count <= delta + 1 and count * SMALLEST_RECORD <= room
+        return Claim(base, base + delta, count, size, crc) if is_believable else None
     key_at = 26 if magic else 18
-    if size < key_at + 8 or pos + key_at + 4 > filled or buffer[pos + 17] & 0xF0:
+    if magic > 2 or size < key_at + 8 or pos + key_at + 4 > filled or buffer[pos + 17] & 0xF0:
         return None
     value_at = key_at + 4 + max(_unpack_length(buffer, pos + key_at)[0], 0)
     if value_at + 4 > size:
         return None
-    offset, _, crc = struct.unpack_from(">qiI", buffer, pos)
+    crc = struct.unpack_from(">I", buffer, pos + LENGTH_END)[0]
     if pos + value_at + 4 <= filled and value_at + 4 + max(_unpack_length(buffer, pos + value_at)[0], 0) != size:
         return None
     return Claim(offset, offset, 1, size, crc)

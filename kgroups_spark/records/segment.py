@@ -63,9 +63,9 @@ class Window:
         self.filled = 0
         self.at_end = False  # the file has no bytes after these
         self._start = 0
-        self._allocate(min(size, FIRST_ROOM))
+        self._buffer = np.zeros(0, np.uint8)
         file.seek(position)
-        self._fill()
+        self._enlarge(min(size, FIRST_ROOM))
         if not self.at_end and self._room < size:
             self._enlarge(size)
 
@@ -75,39 +75,31 @@ class Window:
         self.filled -= size
         self._start += size
         if 2 * self._start >= self._room:
-            self._to_front(self._buffer)
-            self._fill()
-        self._show()
+            self._fill(self._buffer)
+        else:
+            self._show()
 
     def grow(self) -> None:
         """Shows more: of the file, or in a buffer of twice the size."""
         if self._start:
-            self._to_front(self._buffer)
-            self._fill()
+            self._fill(self._buffer)
         else:
             self._enlarge(2 * self._room)
 
-    def _allocate(self, size: int) -> None:
-        self._room = size
-        self._buffer = np.zeros(size + PADDING, np.uint8)
-
     def _enlarge(self, size: int) -> None:
-        old = self._buffer
-        self._allocate(size)
-        self._to_front(old)
-        self._fill()
+        old, self._room, self._buffer = self._buffer, size, np.zeros(size + PADDING, np.uint8)
+        self._fill(old)
 
-    def _to_front(self, source: NDArray[np.uint8]) -> None:
+    def _fill(self, source: NDArray[np.uint8]) -> None:
+        """Moves the bytes, which are in `source`, to the buffer's front, and reads on."""
         self._buffer[: self.filled] = source[self._start : self._start + self.filled]
         self._start = 0
-
-    def _fill(self) -> None:
         room = self._room
         if self._end is not None:
             room = min(room, max(self._end - self.position, 0))
         view = self._buffer.data
         while self.filled < room and not self.at_end:
-            got = self._file.readinto(view[self._start + self.filled : self._start + room])
+            got = self._file.readinto(view[self.filled : room])
             self.filled += got or 0
             self.at_end = not got
         if self._end is not None and self.position + self.filled >= self._end:
@@ -152,15 +144,6 @@ class Run:
         return len(self.batches)
 
 
-def _first_offset(run: Run, i: int) -> int:
-    """The offset of a batch's first record. The header of a compressed message of magic 0 or 1 has the last one's."""
-    if run.batches.magic[i] < 2 and run.batches.attributes[i] & CODEC_MASK:
-        with suppress(BadBatches):
-            one = run[i : i + 1]
-            return int(decode_legacy(one.data, one.edges, one.batches)[0].offset[0])
-    return int(run.batches.base_offset[i])
-
-
 class SegmentScan:
     """Reads once, forward. At the end, `stopped` is the reason, and `position` the first byte that is not finished."""
 
@@ -185,38 +168,30 @@ class SegmentScan:
         while self.stopped is None:
             edges, may_go_on = walk(window.view, window.filled)
             run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
-            is_sound, is_good = self._judge(run)
+            # A known magic and the right CRC; and an offset that is possible and in order, too.
+            is_sound = self._sums.match(edges, run.batches)
+            is_good = is_sound.copy()
+            if self._bounds.below is not None:
+                is_good &= run.batches.last_offset < self._bounds.below
+            good = run.batches[is_good]
+            is_good[is_good] = in_order(good.base_offset, good.last_offset, self._last_offset)
             take = self._settled(run, is_sound, is_good, may_go_on)
             if window.at_end and self._bounds.ends_log:
                 take = self._confirmed(run, is_sound, is_good, take)
                 if not take and self.why_unconfirmed is not None:
                     self.stopped, self.held_back = "unconfirmed", run.batches[np.flatnonzero(is_sound)]
                     break
+            # Damage is kept until its lengths lead to a sound batch, but not all of a file.
+            has_room = is_good.all() or window.filled <= LARGEST_BATCH + LENGTH_END
             if take:
                 yield from self._taken(run, is_good, take)
                 window.drop(int(edges[take]))
             elif window.filled == 0 and window.at_end:
                 self.stopped = "end"
-            elif not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])) and self._has_room(is_good):
+            elif not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])) and has_room:
                 window.grow()
             else:
                 yield from self._search()
-
-    def _has_room(self, is_good: NDArray[np.bool_]) -> bool:
-        """Whether more may be shown: damage is kept until its lengths lead to a sound batch, but not all of a file."""
-        return bool(is_good.all()) or self._window.filled <= LARGEST_BATCH + LENGTH_END
-
-    def _judge(self, run: Run) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """For each batch, whether it has a known magic and the right CRC; and whether it has both, and its offset is
-        possible and in order."""
-        batches = run.batches
-        is_sound = self._sums.match(run.edges, batches)
-        is_good = is_sound.copy()
-        if self._bounds.below is not None:
-            is_good &= batches.last_offset < self._bounds.below
-        good = np.flatnonzero(is_good)
-        is_good[good] = in_order(batches.base_offset[good], batches.last_offset[good], self._last_offset)
-        return is_sound, is_good
 
     def _settled(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], may_go_on: bool) -> int:
         """The number of batches that can be finished now: their end is certain, because a sound batch or the file's end
@@ -241,7 +216,13 @@ class SegmentScan:
         sound, good = np.flatnonzero(is_sound), np.flatnonzero(is_good)
         if not sound.size or is_good[take:].any():
             return take
-        last, first_offset = int(sound[-1]), _first_offset(run, int(sound[-1]))
+        last = int(sound[-1])
+        first_offset = int(run.batches.base_offset[last])
+        if run.batches.magic[last] < 2 and run.batches.attributes[last] & CODEC_MASK:
+            # The header of a compressed message of magic 0 or 1 has its last record's offset.
+            with suppress(BadBatches):
+                one = run[last : last + 1]
+                first_offset = int(decode_legacy(one.data, one.edges, one.batches)[0].offset[0])
         last_offset = int(run.batches.last_offset[last])
         before = self._bounds.after(run.batches[good[good < last]])
         damaged_to = int(run.batches.last_offset[last - 1]) + 1 if last else None
@@ -289,7 +270,11 @@ class SegmentScan:
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
         window, begin, start = self._window, self._window.position, 1
-        self._show_claim()
+        # The whole batch that the damage claims to be is shown, if the file has it, for the detail.
+        while not window.at_end and next_batch(window.view, 0, window.filled, whole=False) is not None:
+            if next_batch(window.view, 0, window.filled) is not None:
+                break
+            window.grow()
         first = self._corrupt(0, window.filled, keeps_raw=False)
         claimed = next_batch(window.view, 0, window.filled, whole=False)
         self._raw = b""
@@ -324,15 +309,6 @@ class SegmentScan:
             # If a damaged batch ends where its header claims, the detail does not mention the size.
             what = first.detail if size == claimed else f"{size} bytes are not a batch: {first.detail}"
             yield replace(first, size=size, raw=self._raw[:size], detail=what)
-
-    def _show_claim(self) -> None:
-        """Shows the whole batch that the damage at the window's start claims to be, if the file has it, for the
-        detail."""
-        window = self._window
-        while not window.at_end and next_batch(window.view, 0, window.filled, whole=False) is not None:
-            if next_batch(window.view, 0, window.filled) is not None:
-                return
-            window.grow()
 
     def _let_go(self, size: int) -> None:
         """Drops bytes of damage. Keeps the first bytes of the whole damage, and counts the zeros at its end."""
@@ -482,64 +458,47 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
 
     def _decode(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:
         """The records of sound batches of any magic."""
-        changes = np.flatnonzero(np.diff(run.batches.magic < 2)) + 1
-        for start, stop in pairwise([0, *changes.tolist(), len(run)] if len(run) else []):
-            yield from self._decode_alike(run[start:stop])
-
-    def _decode_alike(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:
-        """The records of batches that are all of magic 2, or all of the old formats."""
         while len(run):
+            # Batches that are all of magic 2, or all of the old formats.
+            is_old = run.batches.magic < 2
+            alike = run[: int(np.argmin(is_old == is_old[0])) or len(run)]
             try:
-                records, count = self._decode_some(run)
+                require_believable_counts(alike.batches)
+                if is_old[0]:
+                    records, count = decode_legacy(alike.data, alike.edges, alike.batches)
+                else:
+                    bodies = open_bodies(alike.data, alike.edges, alike.batches)
+                    some = alike[: len(bodies)]
+                    records, count = decode_batches(bodies, some.batches, some.base_timestamp), len(some)
+                require_order(records.batches, self._decoded_to)
             except BadBatches as err:
-                yield from self._decode_around(run, err.details)
-                return
+                yield from self._decode_around(alike, err.details)
+                run = run[len(alike) :]
+                continue
+            self._decoded_to = int(records.batches.last_offset[-1])
             if records.batches.base_offset[0] < self._from_offset:
                 records = records.take(records.offset >= self._from_offset)
-            for start, stop in pairwise(_pieces(records)):
+            length = records.value_length
+            large = np.cumsum(np.where(length > LARGE_VALUE, length, 0), dtype=np.int64)
+            piece = np.arange(len(records)) // RECORDS_AT_ONCE + large // LARGE_BYTES_AT_ONCE
+            for start, stop in pairwise([0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(records)]):
                 yield records if stop - start == len(records) else records.take(slice(start, stop))
             run = run[count:]
-
-    def _decode_some(self, run: Run) -> tuple[RecordColumns, int]:
-        """The records of the first batches of a run, and the number of those batches."""
-        require_believable_counts(run.batches)
-        if run.batches.magic[0] < 2:
-            records, count = decode_legacy(run.data, run.edges, run.batches)
-        else:
-            bodies = open_bodies(run.data, run.edges, run.batches)
-            some = run[: len(bodies)]
-            records, count = decode_batches(bodies, some.batches, some.base_timestamp), len(some)
-        require_order(records.batches, self._decoded_to)
-        self._decoded_to = int(records.batches.last_offset[-1])
-        return records, count
 
     def _decode_around(self, run: Run, details: dict[int, str]) -> Iterator[RecordColumns | CorruptBatch]:
         start = 0
         for bad in sorted(details):
-            yield from self._decode_alike(run[start:bad])
-            batches = run.batches
+            yield from self._decode(run[start:bad])
+            batches, count = run.batches, int(run.batches.record_count[bad])
+            room = int(batches.last_offset[bad] - batches.base_offset[bad]) + 1
             yield CorruptBatch(
                 position=int(batches.position[bad]),
                 size=int(batches.size[bad]),
                 base_offset=int(batches.base_offset[bad]),
                 last_offset=int(batches.last_offset[bad]),
-                record_count=believable_count(batches, bad),
+                record_count=count if 0 <= count <= room else 1,
                 detail=details[bad],
                 raw=run.data[run.edges[bad] : run.edges[bad + 1]][:RAW_BYTES].tobytes(),
             )
             start = bad + 1
-        yield from self._decode_alike(run[start:])
-
-
-def _pieces(records: RecordColumns) -> list[int]:
-    """Where the pieces begin that are returned one by one, and where the last one ends."""
-    length = records.value_length
-    large = np.cumsum(np.where(length > LARGE_VALUE, length, 0), dtype=np.int64)
-    piece = np.arange(len(records)) // RECORDS_AT_ONCE + large // LARGE_BYTES_AT_ONCE
-    return [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(records)]
-
-
-def believable_count(batches: BatchColumns, i: int) -> int:
-    """The number of records that a sound header claims, if its offsets have room for them; else 1."""
-    count = int(batches.record_count[i])
-    return count if 0 <= count <= batches.last_offset[i] - batches.base_offset[i] + 1 else 1
+        yield from self._decode(run[start:])

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.events import RecordPlace, RemovedCommit, RemovedValue
 from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
-from kgroups_spark.coordinator.releases import Release, ReplayFailure
+from kgroups_spark.coordinator.releases import ReplayFailure
 from kgroups_spark.coordinator.versions import Group, member_count
 from kgroups_spark.messages.coordinator_records import EARLY_ACCESS, layout_of
 from kgroups_spark.offsets.columns import (
@@ -200,32 +200,7 @@ def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets:
             emptied.setdefault(log_offset, []).append(group_id)
     values = replayed.turns.filter(pc.invert(replayed.turns["is_tombstone"]))
     steps: list[OffsetStep] = [*map(ValueStep, *(values[name].to_pylist() for name in ValueStep._fields))]
-    steps += _tombstone_steps(replayed.tombstones, emptied)
-    steps += _last_pending_steps(replayed)
-    at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
-    for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
-        steps.append(MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset])))
-    return iter(sorted(steps, key=lambda step: step.log_offset))
-
-
-def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
-    """Scala coordinator: tombstones in a transaction that removed a group's last offset, one pending in the same
-    transaction."""
-    turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
-    is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
-    turns = _with_batches(turns.filter(pc.invert(is_plain)))
-    for row in turns.to_pylist():
-        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
-        yield TombstoneStep(*place, removed=None, takes_last=True)
-
-
-def _with_batches(rows: pa.Table) -> pa.Table:
-    """The rows with the base offsets of their batches; null: not known."""
-    return rows.append_column("batch_offset", pc.subtract(rows.column("log_offset"), rows.column("offset_delta")))
-
-
-def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Iterator[TombstoneStep]:
-    for row in _with_batches(tombstones).to_pylist():
+    for row in _with_batches(replayed.tombstones).to_pylist():
         removed = None
         if row["is_reported"]:
             value = None
@@ -235,8 +210,24 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
                 value = RemovedValue(*(fields[name] for name in RemovedValue._fields))
             slot = (row["group_id"], row["topic"], row["partition"])
             removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
+        takes_last = row["group_id"] in emptied.get(row["log_offset"], ())
         place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
-        yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
+        steps.append(TombstoneStep(*place, removed, takes_last))
+    # Scala coordinator: tombstones in a transaction that removed a group's last offset, one pending in it.
+    turns = replayed.turns.filter(replayed.turns["is_tombstone"])
+    is_plain = pc.is_in(turns["log_offset"], replayed.tombstones["log_offset"].combine_chunks())
+    for row in _with_batches(turns.filter(pc.invert(is_plain))).to_pylist():
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
+        steps.append(TombstoneStep(*place, None, takes_last=True))
+    at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
+    for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
+        steps.append(MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset])))
+    return iter(sorted(steps, key=lambda step: step.log_offset))
+
+
+def _with_batches(rows: pa.Table) -> pa.Table:
+    """The rows with the base offsets of their batches; null: not known."""
+    return rows.append_column("batch_offset", pc.subtract(rows.column("log_offset"), rows.column("offset_delta")))
 
 
 # The number of group records that become objects together.
@@ -366,7 +357,13 @@ class GroupReplay:
         more = (value, record.value_version, placed.batch_offset)
         try:
             self._groups.replay_group_record(log_offset, placed.log_timestamp, record.record_type, *names, *more)
-            failure = _misread(record, value, self._groups.release)
+            failure, release = None, self._groups.release
+            if value is not None and record.record_type in EARLY_ACCESS and record.record_type in release.record_types:
+                # A load fails at a value in an early-access layout that the release does not read (T58).
+                layout = layout_of(record.record_type, value)
+                if not release.reads_layout(layout):
+                    what = f"{record.record_name}Value has the early-access layout of Kafka {layout}"
+                    failure = f"{what}, which {release.name} does not read"
         except ReplayFailure as error:
             failure = str(error)
         if failure is not None:
@@ -375,16 +372,3 @@ class GroupReplay:
 
     def _changed(self, group_id: str, log_offset: int) -> None:
         self.times.changed((self._number, group_id), log_offset, self._groups.groups.get(group_id))
-
-
-def _misread(record: DecodedRecord, value: dict[str, Any] | None, release: Release) -> str | None:
-    """The reason for which a load fails at a value in an early-access layout that the release does not read (T58);
-    None: it is not in one. Otherwise the record is replayed as any other."""
-    if value is None or record.record_type not in EARLY_ACCESS or record.record_type not in release.record_types:
-        return None
-    layout = layout_of(record.record_type, value)
-    if release.reads_layout(layout):
-        return None
-    return (
-        f"{record.record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
-    )

@@ -128,14 +128,19 @@ class CommitBatches:
         n, tombstone = len(rows), commits.is_tombstone
         producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
         offset_delta = records.offset_delta[rows]
+        # Their dictionaries have each text once, although many keys have the same: Parquet files get them as they are,
+        # with each row group.
+        group_id, topic = (
+            texts.take(pa.array(used)).dictionary_encode().take(pa.array(code)) for texts in (keys.group_id, keys.topic)
+        )
         columns = {
             "audit_id": constant(self._audit_id, n, pa.int64()),
             "offsets_partition": pa.nulls(n, pa.int32()),
             "log_offset": pa.array(records.offset[rows]),
             "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
-            "group_id": _texts(keys.group_id, used, code),
-            "topic": _texts(keys.topic, used, code),
+            "group_id": group_id,
+            "topic": topic,
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -150,8 +155,19 @@ class CommitBatches:
             "is_transactional": pa.array(records.is_transactional[rows]),
             "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), pa.array(["committed", "aborted"])),
             "marker_offset": pa.nulls(n, pa.int64()),
-            **_raw(records, commits),
+            "raw_key": pa.nulls(n, pa.binary()),
+            "raw_value": pa.nulls(n, pa.binary()),
         }
+        # A client may choose its times: microseconds, say, or "never expire". Expiry needs them as they are.
+        has_odd_time = out_of_range(commits.commit_timestamp) | out_of_range(commits.expire_timestamp)
+        odd = np.flatnonzero(commits.keeps_raw | has_odd_time).tolist()
+        if odd:
+            # The columns of these rows do not have all of the record.
+            for name, read in (("raw_key", records.key), ("raw_value", records.value)):
+                raw: list[bytes | None] = [None] * n
+                for row in odd:
+                    raw[row] = read(int(rows[row]))
+                columns[name] = pa.array(raw, pa.binary())
         schema = arrow_schema("offset_commits")
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
 
@@ -176,28 +192,8 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     return np.lexsort(columns[::-1])
 
 
-def _texts(texts: pa.StringArray, used: NDArray[np.integer], code: NDArray[np.integer]) -> pa.DictionaryArray:
-    """texts[used[code]]. Its dictionary has each text once, although many keys have the same: Parquet files get it as
-    it is, with each row group."""
-    return texts.take(pa.array(used)).dictionary_encode().take(pa.array(code))
-
-
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
     return pa.array(values, mask=none if none.any() else None)
-
-
-def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.Array]:
-    """raw_key and raw_value of the rows whose columns do not have all of the record; null for other rows."""
-    keys: list[bytes | None] = [None] * len(commits.rows)
-    values: list[bytes | None] = [None] * len(commits.rows)
-    # A client may choose its times: microseconds, say, or "never expire". Expiry needs them as they are.
-    has_odd_time = out_of_range(commits.commit_timestamp) | out_of_range(commits.expire_timestamp)
-    odd = commits.keeps_raw | has_odd_time
-    for row in np.nonzero(odd)[0].tolist():
-        keys[row], values[row] = records.key(int(commits.rows[row])), records.value(int(commits.rows[row]))
-    if not odd.any():
-        return {name: pa.nulls(len(keys), pa.binary()) for name in ("raw_key", "raw_value")}
-    return {"raw_key": pa.array(keys, pa.binary()), "raw_value": pa.array(values, pa.binary())}
 
 
 def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:

@@ -278,15 +278,8 @@ class PartitionReading(Generic[Decoder]):
         for log_range in (each for each in self.ranges if each.is_reread):
             if missing or not log_range.only_if_missing:
                 yield self.decoder(log_range)
-        yield from self._read_on(piece, number + 1, end)
-
-    def given_up(self, why: NotReadable) -> RangeProgress:
-        """The progress for the driver if no record of this partition counts, because of `why`."""
-        return RangeProgress.of(self.ranges[0], given_up=str(why), leader_lost=isinstance(why, LeaderLost))
-
-    def _read_on(self, piece: FetchPiece, number: int, start: int) -> Iterator[Decoder]:
-        for read_on in range(MOST_ROUNDS):
-            end = self.context.live.end_of(piece)
+        for read_on in range(1, MOST_ROUNDS + 1):
+            start, end = end, self.context.live.end_of(piece)
             if end <= start:
                 return
             rest = piece.after(start, end)
@@ -294,7 +287,11 @@ class PartitionReading(Generic[Decoder]):
             yield decoder
             if not decoder.progress.missing:
                 return
-            start = decoder.progress.next_offset
+            end = decoder.progress.next_offset
+
+    def given_up(self, why: NotReadable) -> RangeProgress:
+        """The progress for the driver if no record of this partition counts, because of `why`."""
+        return RangeProgress.of(self.ranges[0], given_up=str(why), leader_lost=isinstance(why, LeaderLost))
 
 
 def readings(ranges: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading[RangeDecoder]]:

@@ -457,7 +457,13 @@ class RangeReader:
         """The log offset under which a corrupt batch is quarantined; None: quarantine has it already."""
         progress = self.progress
         log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
-        log_offset = self._free_place(log_offset)
+        # The first offset from there on without damage so far, because keys of quarantine are unique: damage at an
+        # unknown offset takes the offset of the batch after it.
+        places, free = self._places_of_damage, log_offset
+        while free in places:
+            free = places[free]
+        places[log_offset] = places[free] = free + 1
+        log_offset = free
         # Only sound batches move next_offset: a broker that recovers truncates a damaged tail and writes there again.
         self._damaged_to = max(self._damaged_to, log_offset + 1 if batch.last_offset is None else batch.last_offset + 1)
         if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
@@ -465,12 +471,3 @@ class RangeReader:
         progress.records += batch.record_count
         progress.quarantined["corrupt_batch"] += 1
         return log_offset
-
-    def _free_place(self, log_offset: int) -> int:
-        """The first offset from this one on without damage so far, because keys of quarantine are unique: damage at an
-        unknown offset takes the offset of the batch after it."""
-        places, free = self._places_of_damage, log_offset
-        while free in places:
-            free = places[free]
-        places[log_offset] = places[free] = free + 1
-        return free

@@ -75,11 +75,13 @@ def member_batches(
     for block, of_block in by_block.items():
         rows, of = _rows((_members(group), list(group.member_numbers.values())) for _, group in of_block)
         taken = _taken(block.members, rows)
+        encoded = taken.column("user_data").dictionary_encode()
+        user_data = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary()).take(encoded.indices)
         columns = {
             "offsets_partition": pa.array([number for number, _ in of_block], pa.int32()).take(pa.array(of)),
             "group_id": pa.array([group.group_id for _, group in of_block], pa.string()).take(pa.array(of)),
             "log_offset": pa.array([group.log_offset for _, group in of_block], pa.int64()).take(pa.array(of)),
-            "user_data": _user_data(taken.column("user_data")),
+            "user_data": user_data,
             **_columns(taken, release),
         }
         protocols = [(group.value or {}).get("protocol") for _, group in of_block]
@@ -115,13 +117,6 @@ def _taken(members: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
     return members.take(pa.array(rows))
 
 
-def _user_data(user_data: pa.Array) -> pa.Array:
-    """The bytes of base64 texts."""
-    encoded = user_data.dictionary_encode()
-    decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
-    return decoded.take(encoded.indices)
-
-
 def _places(
     versions: Sequence[MemberVersions], of: NDArray[np.int64], *, is_removed: bool = False
 ) -> dict[str, pa.Array]:
@@ -137,20 +132,16 @@ def _places(
 
 def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
     """The member columns that both tables have."""
-    return {
-        **{name: taken.column(name) for name in _AS_IT_STANDS},
-        "rebalance_timeout_ms": _rebalance_timeout(taken, release),
-        "uses_classic_protocol": constant(True, taken.num_rows, pa.bool_()),
-    }
-
-
-def _rebalance_timeout(taken: pa.RecordBatch, release: Release) -> pa.Array:
-    """The rebalance timeout in ms. If it is unset (T8), the session timeout or null, as in ClassicGroup."""
+    # An unset rebalance timeout (T8) is the session timeout or null, as in ClassicGroup.
     rebalance, session = taken.column("rebalance_timeout_ms"), taken.column("session_timeout_ms")
     default = session
     if not release.unset_rebalance_timeout_is_session_timeout:
         default = pc.if_else(pc.equal(taken.column("value_version"), 0), session, pa.scalar(None, pa.int32()))
-    return pc.if_else(pc.equal(rebalance, -1), default, rebalance)
+    return {
+        **{name: taken.column(name) for name in _AS_IT_STANDS},
+        "rebalance_timeout_ms": pc.if_else(pc.equal(rebalance, -1), default, rebalance),
+        "uses_classic_protocol": constant(True, taken.num_rows, pa.bool_()),
+    }
 
 
 def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
@@ -274,7 +265,22 @@ def move_event_rows(
     `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
     """
     others = pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in of_groups], _ROWS)
-    rows = pa.concat_tables([_with_facts(moves, times, log), others])
+    by_marker, at = flags(moves["by_marker"]), numbers(moves["log_offset"])
+    groups = zip(log.number_at(at).tolist(), moves.column("group_id").to_pylist(), strict=True)
+    facts = times.at(groups, at - by_marker)
+    # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
+    events = moves.column("event")
+    is_renamed = pc.equal(events, "topic_recreated").to_numpy()
+    causes = [
+        None if event in WITHOUT_CAUSE else cause or _cause(of)
+        for event, cause, of in zip(events.to_pylist(), moves.column("cause").to_pylist(), facts, strict=True)
+    ]
+    found = {
+        "group_type": pa.array([each.group_type for each in facts], pa.string()),
+        "cause": pa.array(causes, pa.string()),
+        "rank": pa.array((is_renamed == by_marker).astype(np.int64)),
+    }
+    rows = pa.concat_tables([pa.table(by_name(moves) | found, _ROWS), others])
     topic = rows["topic"].cast(pa.string())
     # Without nulls, because pyarrow's releases sort them differently.
     keys = {
@@ -303,25 +309,6 @@ _ROWS = pa.schema(
         ("rank", pa.int64()),
     ]
 )
-
-
-def _with_facts(moves: pa.Table, times: GroupTimes, log: JoinedLog) -> pa.Table:
-    by_marker, at = flags(moves["by_marker"]), numbers(moves["log_offset"])
-    keys = zip(log.number_at(at).tolist(), moves.column("group_id").to_pylist(), strict=True)
-    facts = times.at(keys, at - by_marker)
-    # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
-    events = moves.column("event")
-    is_renamed = pc.equal(events, "topic_recreated").to_numpy()
-    causes = [
-        None if event in WITHOUT_CAUSE else cause or _cause(of)
-        for event, cause, of in zip(events.to_pylist(), moves.column("cause").to_pylist(), facts, strict=True)
-    ]
-    found = {
-        "group_type": pa.array([each.group_type for each in facts], pa.string()),
-        "cause": pa.array(causes, pa.string()),
-        "rank": pa.array((is_renamed == by_marker).astype(np.int64)),
-    }
-    return pa.table(by_name(moves) | found, _ROWS)
 
 
 def _cause(facts: GroupFacts) -> str:

@@ -263,10 +263,7 @@ class ReadBy:
         if not rows.num_rows:
             return rows
         number = int(rows.column("offsets_partition")[0].as_py())
-        return with_columns(rows, audit_id=pa.array(self._at(number, rows.column("log_offset").to_numpy())))
-
-    def _at(self, number: int, log_offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        ends = self._ends[number]
+        ends, log_offset = self._ends[number], rows.column("log_offset").to_numpy()
         # An offset in a gap counts with the span after it, one after the last end with the last span.
         at = np.minimum(np.searchsorted(ends, log_offset, side="right"), len(ends) - 1)
-        return self._audit_ids[number][at]
+        return with_columns(rows, audit_id=pa.array(self._audit_ids[number][at]))

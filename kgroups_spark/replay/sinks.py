@@ -9,7 +9,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -174,22 +174,17 @@ class Made(NamedTuple):
 @contextmanager
 def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
     """The sink of an audit; `for_replay`: some of its rows go only to the replay."""
-    with ExitStack() as stack:
-        folders = {ROWS: writer.lake.uri}
-        if for_replay:
-            folders[PASSED_ON] = folders[AGAIN] = stack.enter_context(_work_folder(writer))
+    folders = {ROWS: writer.lake.uri}
+    if not for_replay:
         yield Sink(writer.lake.runner, folders, writer.audit_id)
-
-
-@contextmanager
-def _work_folder(writer: LakeWriter) -> Iterator[str]:
-    """A folder for parts that are never committed, deleted at the end of the block."""
+        return
+    # A folder for parts that are never committed.
     work_uri = f"{writer.lake.uri}/{WORK_FOLDER}/audit-{writer.audit_id}-{uuid.uuid4()}"
     storage, folder = file_system(work_uri)
     for name in FOR_REPLAY:
         storage.create_dir(f"{folder}/{name}")
     try:
-        yield work_uri
+        yield Sink(writer.lake.runner, folders | {PASSED_ON: work_uri, AGAIN: work_uri}, writer.audit_id)
     finally:
         with suppress(FileNotFoundError):  # an audit that took over has removed it
             storage.delete_dir(folder)

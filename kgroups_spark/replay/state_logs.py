@@ -272,26 +272,6 @@ _OF_SHARES = tuple(name for name in ShareEvent._fields if name not in Transactio
 _TRANSACTION_EVENT = tuple(name for name in TransactionEvent._fields if name != "topic_partitions")
 
 
-def replay_history(
-    shard: StateReplay, records: Iterable[StateRecord], gone: Iterable[tuple[int, Key]]
-) -> list[Failure]:
-    """Replays a partition's records from history, in log order, and drops the keys of `gone` at their log offsets.
-    Returns the records at which a load fails."""
-    failures: list[Failure] = []
-    waiting = sorted(gone)
-    for record in records:
-        while waiting and waiting[0][0] <= record.log_offset:
-            shard.drop(waiting.pop(0)[1])
-        if why := shard.replay(record):
-            failures.append((record, why))
-    for _, key in waiting:
-        shard.drop(key)
-    return failures
-
-
-Failure = tuple[StateRecord, str]
-
-
 def _as_columns(row: TransactionalIdRow) -> list[Any]:
     columns = row._asdict()
     columns["topic_partitions"] = [each._asdict() for each in row.topic_partitions]
@@ -495,7 +475,14 @@ class StateShard:
         state, history = ([], None) if is_replaced else (self.state, self.history())
         shard = StateReplay(COORDINATOR_LOGS[work.topic], rules, work.partition, state, reporting=False)
         if history is not None:
-            replay_history(shard, history, shard.gone())
+            # Keys that were gone are dropped at their log offsets.
+            waiting = shard.gone()
+            for record in history:
+                while waiting and waiting[0][0] <= record.log_offset:
+                    shard.drop(waiting.pop(0)[1])
+                shard.replay(record)
+            for _, key in waiting:
+                shard.drop(key)
         return shard.reporting()
 
 

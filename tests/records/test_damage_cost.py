@@ -82,7 +82,7 @@ HOSTILE = [
 @contextmanager
 def counted_work(work: dict[str, int]) -> Iterator[None]:
     """Bytes searched, headers walked over, bytes moved and given to a new buffer."""
-    plausible, walk, to_front = damage._plausible, segment.walk, Window._to_front
+    plausible, walk, fill = damage._plausible, segment.walk, Window._fill
 
     def searching(data: np.ndarray, low: int, high: int, above: int) -> list[int]:
         work["searched"] = work.get("searched", 0) + high - low
@@ -95,12 +95,12 @@ def counted_work(work: dict[str, int]) -> Iterator[None]:
 
     def moving(self: Window, source: np.ndarray) -> None:
         work["moved"] = work.get("moved", 0) + self.filled
-        to_front(self, source)
+        fill(self, source)
 
     with (
         mock.patch.object(damage, "_plausible", searching),
         mock.patch.object(segment, "walk", walking),
-        mock.patch.object(Window, "_to_front", moving),
+        mock.patch.object(Window, "_fill", moving),
     ):
         yield
 
