@@ -33,7 +33,6 @@ newest facts.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -586,25 +585,6 @@ def replace_files(
         raise KgroupsError(
             f"table {name}: another program rewrote its files at the same time ({meanwhile}): run maintain again"
         ) from meanwhile
-
-
-def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
-    """Restores the files of an earlier version of the table. Raises KgroupsError if they are gone."""
-    log = writer.lake.table(name)
-    then, now = ({file.path: file for file in log.files(at)} for at in (version, None))
-    if then.keys() == now.keys():
-        return
-    parts = [
-        Part(name, unquote(path), file.size, int(file.stats["numRecords"]), json.dumps(file.stats))
-        for path, file in then.items()
-        if path not in now
-    ]
-    missing = log.missing(parts)
-    if missing:
-        raise KgroupsError(f"table {name}: what the last finished audit left is gone ({missing[0]}): run kgroups audit")
-    by = f"kgroups-spark maintain {writer.audit_id}, as of the last finished audit"
-    replace = partial(log.commit, parts, by=by, remove=lambda file: file.path not in then)
-    writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
 
 
 def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:

@@ -21,14 +21,12 @@ from kgroups_spark.audit.keep import (
     kept_history,
     new_horizons,
     optimize,
-    restore_files,
     save_states,
     unneeded,
     vacuum,
 )
 from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
 from kgroups_spark.audit.plan import not_read_now
-from kgroups_spark.audit.work import left_undone
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
@@ -98,21 +96,13 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
 
 
 def _writer(lake: Lake, claim: Claim) -> LakeWriter:
-    """A writer for the claim, after the lake has been restored to the last finished audit."""
+    """A writer for the claim, after rows of killed maintenance have been removed. Raises KgroupsError after an audit or
+    a rebuild that did not finish: it may have rewritten current tables."""
+    if any(row.release_version is not None or not row.owner for row in claim.unfinished_rows):
+        raise KgroupsError(f"the lake at {lake.location} has an unfinished audit: run kgroups audit or kgroups rebuild")
+    clear_up(claim)
     newest_audits = dict((claim.before and claim.before.newest_audits) or {})
-    writer = LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
-    if claim.unfinished:
-        if left_undone(claim, _finished(lake, claim.before)):
-            raise KgroupsError(
-                f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
-            )
-        clear_up(claim)
-        # This audit will finish without rewriting the current tables.
-        left = LakeAsOfAudit(lake, _finished(lake, claim.before).audit_id)
-        for name, table in TABLES.items():
-            if table.kind == "current" or name == "previous_offset_expiry":
-                restore_files(writer, name, left.version(name))
-    return writer
+    return LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
 
 
 def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
