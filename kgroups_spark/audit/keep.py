@@ -465,11 +465,6 @@ def _counted(outcomes: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     return {name: gone for name, (gone, _) in outcomes.items() if TABLES[name].kind in COUNTED}
 
 
-def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) -> KeptHistory:
-    """History reduced to the newest kept states, or further, to `further` (only for a dry run)."""
-    return KeptHistory(lake, {**reduced_to(lake), **(further or {})}, moment_ms)
-
-
 # Upkeep of the tables: small files are compacted in an order that suits queries, and files that no version needs any
 # more are deleted.
 #
@@ -551,25 +546,18 @@ def rewrite(
     *,
     changes_rows: bool = True,
 ) -> None:
-    """Replaces the table's files by the query's answer over `files`, which must have so many rows."""
+    """Replaces the table's files by the query's answer over `files`, which must have so many rows, in one commit.
+    Raises KgroupsError, with nothing committed, if a part is missing, or if another process has replaced a file."""
     of_table = files[name]
     size = files_for(total_bytes(of_table) * rows // max(total_rows(of_table), 1))
     parts = write_answer(writer, name, query, rows // size, files)
     missing = rows - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {rows} rows {missing} would be missing; nothing was changed")
-    replace_files(writer, name, of_table, parts, changes_rows=changes_rows)
-
-
-def replace_files(
-    writer: LakeWriter, name: str, files: Sequence[TableFile], parts: Sequence[Part], *, changes_rows: bool = True
-) -> None:
-    """Replaces the files by the parts, in one commit. Raises KgroupsError, with nothing committed, if a part is
-    missing, or if another process has replaced one of the files."""
-    log, paths = writer.lake.table(name), {file.path for file in files}
-    missing = log.missing(parts)
-    if missing:
-        raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({missing[0]}); nothing was changed")
+    log, paths = writer.lake.table(name), {file.path for file in of_table}
+    lost = log.missing(parts)
+    if lost:
+        raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({lost[0]}); nothing was changed")
     replace = partial(
         log.commit,
         parts,
@@ -587,17 +575,17 @@ def replace_files(
         ) from meanwhile
 
 
-def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:
-    """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; returns the bytes
-    freed."""
-    lake, old = writer.lake, unneeded(writer.lake, name, retain_ms)
+def vacuum(lake: Lake, name: str, retain_ms: int, writer: LakeWriter | None) -> int:
+    """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; without a writer it
+    only finds them. Returns their bytes."""
+    old = unneeded(lake, name, retain_ms)
 
     def delete() -> None:
         for file in old:
             lake.store.delete(f"{lake.table(name).path}/{file}")
 
     # No version within that time needs them, not even one of an audit that has taken over meanwhile.
-    if old:
+    if old and writer is not None:
         with named_if_lost(writer.check_claim):
             lake.commit(name, "vacuum", delete)
     return sum(old.values())

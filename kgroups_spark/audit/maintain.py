@@ -15,14 +15,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kgroups_spark.audit.keep import (
+    KeptHistory,
     Rewritten,
     foreseen,
     is_optimized,
-    kept_history,
     new_horizons,
     optimize,
     save_states,
-    unneeded,
     vacuum,
 )
 from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
@@ -35,7 +34,7 @@ from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.replay.ranges import known_times
-from kgroups_spark.replay.shard_states import of_groups
+from kgroups_spark.replay.shard_states import of_groups, reduced_to
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, sized, to_epoch_ms
 
@@ -83,7 +82,9 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
         raise table_lost(lake.location, name)
     require_newest(lake, Ledger(lake).last_finished())
     if options.dry_run:
-        return _foreseen(lake, options)
+        summary = MaintainSummary()
+        _work(lake, _finished(lake, Ledger(lake).last_finished()), options, summary)
+        return summary
     why = make_writable(lake)
     summary = MaintainSummary(notes=[why] if why else [])
     with Claim.take(lake, take_over=options.take_over) as claim:
@@ -148,29 +149,41 @@ def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
 def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
-    before, removed_up_to = _finished(writer.lake, claim.before), None
-    moment_ms = _moment_ms(before, options)
-    if moment_ms is not None:
-        kept = kept_history(writer.lake, moment_ms)
-        summary.rows_removed = kept.apply(writer, options.progress)
-        if "findings" in summary.rows_removed:
-            removed_up_to = kept.old[-1]
-            summary.notes.append(f"findings of audits up to {removed_up_to} are gone (--keep)")
-    elif options.keep_ms is not None:
-        summary.notes.append(NO_TIMES)
-    if options.optimize:
-        for name in filter(is_optimized, TABLES):
-            options.progress(f"optimizing {name}")
-            summary.rewritten.append(optimize(writer, name))
-    left = LakeAsOfAudit(writer.lake, before.audit_id)
-    for name in TABLES:
-        options.progress(f"deleting files of {name} that no version needs")
-        summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
-        summary.versions_removed += old_versions(left, name, remove=True)
+    before = _finished(writer.lake, claim.before)
+    removed_up_to = _work(writer.lake, before, options, summary, writer)
     remove_work(writer.fence)
     facts = _carried_over(before, tuple(summary.reported()))
     summary.audit = claim.finish(**facts, newest_audits=writer.newest_audits, removed_up_to=removed_up_to)
     return summary
+
+
+def _work(
+    lake: Lake, before: AuditRow, options: MaintainOptions, summary: MaintainSummary, writer: LakeWriter | None = None
+) -> int | None:
+    """Does the work, or without a writer only counts it. Returns the newest audit whose findings are gone."""
+    say, removed_up_to, moment_ms = options.progress, None, _moment_ms(before, options)
+    if moment_ms is None:
+        summary.notes += [NO_TIMES] if options.keep_ms is not None else []
+    elif writer is None:
+        say("counting rows that would go")
+        of = {**reduced_to(lake), **new_horizons(lake, before, moment_ms)}
+        summary.rows_removed = KeptHistory(lake, of, moment_ms).foreseen()
+    else:
+        kept = KeptHistory(lake, reduced_to(lake), moment_ms)
+        summary.rows_removed = kept.apply(writer, say)
+        if "findings" in summary.rows_removed:
+            removed_up_to = kept.old[-1]
+            summary.notes.append(f"findings of audits up to {removed_up_to} are gone (--keep)")
+    for name in filter(is_optimized, TABLES) if options.optimize else ():
+        if writer is not None:
+            say(f"optimizing {name}")
+        summary.rewritten.append(foreseen(lake, name) if writer is None else optimize(writer, name))
+    left = LakeAsOfAudit(lake, before.audit_id)
+    for name in TABLES:
+        say(f"{'looking for' if writer is None else 'deleting'} files of {name} that no version needs")
+        summary.bytes_freed += vacuum(lake, name, options.vacuum_ms, writer)
+        summary.versions_removed += old_versions(left, name, remove=writer is not None)
+    return removed_up_to
 
 
 def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
@@ -186,24 +199,3 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
         "record_counts": (),
         "notes": notes,
     }
-
-
-def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
-    """The work that a run would do, from the present tables."""
-    before = _finished(lake, Ledger(lake).last_finished())
-    summary = MaintainSummary()
-    moment_ms = _moment_ms(before, options)
-    if moment_ms is not None:
-        options.progress("counting rows that would go")
-        further = new_horizons(lake, before, moment_ms)
-        summary.rows_removed = kept_history(lake, moment_ms, further).foreseen()
-    elif options.keep_ms is not None:
-        summary.notes.append(NO_TIMES)
-    if options.optimize:
-        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, TABLES)]
-    left = LakeAsOfAudit(lake, before.audit_id)
-    for name in TABLES:
-        options.progress(f"looking for files of {name} that no version needs")
-        summary.bytes_freed += sum(unneeded(lake, name, options.vacuum_ms).values())
-        summary.versions_removed += old_versions(left, name)
-    return summary

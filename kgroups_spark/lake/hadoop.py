@@ -203,11 +203,6 @@ class JavaClasses:
         return not isinstance(self(name), JavaPackage)
 
 
-def dict_of(java_map: Any) -> dict[str, Any]:
-    """A java.util.Map of strings."""
-    return {key: java_map[key] for key in java_map.keySet().toArray()}
-
-
 def use_hadoops_storage(spark: SparkSession) -> None:
     """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that get the settings.
 
@@ -216,7 +211,8 @@ def use_hadoops_storage(spark: SparkSession) -> None:
     """
     require_jvm(spark)
     hadoop: Any = spark._jsc.hadoopConfiguration()
-    settings = dict_of(hadoop.getPropsWithPrefix("fs.s3a."))
+    given = hadoop.getPropsWithPrefix("fs.s3a.")
+    settings = {key: given[key] for key in given.keySet().toArray()}
     for name in files.SECRETS:
         secret = hadoop.getPassword(f"fs.s3a.{name}")
         if secret is not None:

@@ -161,10 +161,6 @@ class Ledger:
     def log(self) -> TableLog:
         return self.lake.table("audits")
 
-    def version(self) -> int:
-        """The version of the ledger's log, which rises with each row."""
-        return self.log.version()
-
     def append(self, row: AuditRow) -> None:
         """Adds the row. Raises AlreadyWritten if the ledger already has the audit's row of that status, or a later
         row."""
