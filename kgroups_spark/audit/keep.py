@@ -148,7 +148,6 @@ class Reduction:
     old_audits: Collection[int] = ()
 
     def rows_left(self, name: str) -> str:
-        """The rows of a table that stay."""
         columns = ", ".join(f'"{column}"' for column in arrow_schema(name).names)
         return f"{self._decided([name])} SELECT {columns} FROM decided_{name} WHERE stays"
 
@@ -304,7 +303,6 @@ ROWS_AT_ONCE = 65_536
 
 
 def answer(lake: Lake, query: str, files: Files) -> list[tuple[Any, ...]]:
-    """The rows of a query over these files of tables."""
     with _connected(lake, query, files) as connection:
         return connection.sql(query).fetchall()
 
@@ -411,7 +409,6 @@ class KeptHistory:
         return _counted(outcomes)
 
     def foreseen(self) -> dict[str, int]:
-        """The number of rows that would be removed, by table."""
         return _counted(self._outcomes())
 
     @cached_property
@@ -512,7 +509,6 @@ def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:
 
 
 def files_for(size_bytes: int) -> int:
-    """The number of files for that many bytes."""
     return max(1, -(-size_bytes // FILE_BYTES))
 
 
@@ -531,7 +527,6 @@ def optimize(writer: LakeWriter, name: str) -> Rewritten:
 
 
 def foreseen(lake: Lake, name: str) -> Rewritten:
-    """The work that `optimize` would do."""
     files = lake.table(name).files()
     fewer = sum(len(lot) - files_for(total_bytes(lot)) for lot in lots(files))
     return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)

@@ -275,7 +275,6 @@ class Audit:
         self._moment = Moment.of(self._work, self._progress)
 
     def replay(self) -> Step:
-        """The action that replays every shard."""
         self._take("replay")
         self._replay = replay_step(self._work, self._sink, self._progress, self._moment)
         return self._replay
@@ -412,7 +411,6 @@ def _planned(
 def _finished(
     work: AuditWork, claim: Claim, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None
 ) -> tuple[AuditRow, LedgerFacts]:
-    """Findings, then the row `finished` of the ledger."""
     facts = ledger_facts(work, result, notes, rebuilt)
     find(work, facts, result)
     return claim.finish(**facts.columns, newest_audits=work.writer.newest_audits), facts

@@ -104,7 +104,6 @@ class Claim:
 
     @property
     def fence(self) -> Fence:
-        """The fence for changes to rows of other audits."""
         return Fence(self.ledger.lake, self.audit_id, self.check)
 
     @classmethod

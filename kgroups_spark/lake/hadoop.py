@@ -73,7 +73,6 @@ class HadoopStore(Store):
         return str(file_system.makeQualified(path).toString()).rstrip("/")
 
     def _place(self, uri: str) -> tuple[Any, Any]:
-        """Hadoop's path, and its file system."""
         path = self.java("org.apache.hadoop.fs.Path")(uri)
         return path, path.getFileSystem(self.hadoop)
 
@@ -359,11 +358,9 @@ class CatalogSchema:
         return self._paths[name]
 
     def identifier(self, name: str) -> str:
-        """The table's name in SQL."""
         return f"{self.name}.{quoted(name)}"
 
     def names(self) -> list[str]:
-        """The schema's tables and views."""
         shown = self.spark.sql(f"SHOW TABLES IN {self.name}").where("NOT isTemporary").select("tableName").collect()
         return [row.tableName for row in shown]
 
@@ -390,7 +387,6 @@ class CatalogSchema:
         self._require_plain(table.name)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A version of the table (default: the newest)."""
         reader = self.spark.read if version is None else self.spark.read.option("versionAsOf", version)
         return reader.table(self.identifier(name))
 

@@ -120,7 +120,6 @@ class AuditRow:
 
     @property
     def replaced(self) -> Replaced:
-        """The rows of history that were replaced because the log was cut back."""
         return Replaced(self.replaced_ranges or ())
 
     def of_state_log(self, topic: str) -> AuditRow:

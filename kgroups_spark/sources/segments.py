@@ -293,7 +293,6 @@ def _waits(folder: str) -> Iterator[float]:
 
 
 def keeps_changing(folder: str) -> KeepsChanging:
-    """The error, with advice."""
     return KeepsChanging(
         f"the segments in {folder} changed each time they were listed: something writes them, or the broker stopped "
         "while its cleaner replaced one (a file .log.swap). Give a copy that nobody writes, start that broker once, or "

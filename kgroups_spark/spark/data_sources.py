@@ -226,7 +226,6 @@ def number(name: str, text: str) -> int:
 
 
 def short(text: str) -> str:
-    """The value of an option for a message."""
     return repr(text if len(text) <= 100 else f"{text[:100]}...")
 
 
@@ -303,7 +302,6 @@ _TYPES = {
 
 
 def _types_of(log: CoordinatorLog, record: str) -> dict[int, RecordType]:
-    """The record types of that name, by number."""
     return {number: each for number, each in log.record_types.items() if each.name.removeprefix("Legacy") == record}
 
 
