@@ -9,7 +9,7 @@ the next one completes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -28,9 +28,9 @@ from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
 from kgroups_spark.audit.plan import not_read_now
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions
-from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
+from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_given_up, require_newest
 from kgroups_spark.lake.lake import Engine, Lake
-from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
+from kgroups_spark.lake.last_finished import RUNNING, TABLES_ALONE, table_lost
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.replay.ranges import known_times
@@ -80,11 +80,17 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
     lake = Lake.open(spark, options.lake)
     for name in gone_tables(lake):
         raise table_lost(lake.location, name)
-    require_newest(lake, Ledger(lake).last_finished())
+    last = Ledger(lake).last_finished()
+    require_newest(lake, last)
     if options.dry_run:
         summary = MaintainSummary()
-        _work(lake, _finished(lake, Ledger(lake).last_finished()), options, summary)
+        _work(lake, _finished(lake, last), options, summary)
         return summary
+    since = last.audit_id if last else 0
+    if unfinished := [row for row in Ledger(lake).newest() if row.status == RUNNING and row.audit_id > since]:
+        # Before the claim: one that is refused would keep the next audit waiting on another machine.
+        require_given_up(unfinished[-1], options.take_over)
+        _require_no_audit(lake, unfinished)
     why = make_writable(lake)
     summary = MaintainSummary(notes=[why] if why else [])
     with Claim.take(lake, take_over=options.take_over) as claim:
@@ -97,13 +103,17 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
 
 
 def _writer(lake: Lake, claim: Claim) -> LakeWriter:
-    """A writer for the claim, after rows of killed maintenance have been removed. Raises KgroupsError after an audit or
-    a rebuild that did not finish: it may have rewritten current tables."""
-    if any(row.release_version is not None or not row.owner for row in claim.unfinished_rows):
-        raise KgroupsError(f"the lake at {lake.location} has an unfinished audit: run kgroups audit or kgroups rebuild")
+    """A writer for the claim, after rows of killed maintenance have been removed."""
+    _require_no_audit(lake, claim.unfinished_rows)
     clear_up(claim)
     newest_audits = dict((claim.before and claim.before.newest_audits) or {})
     return LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
+
+
+def _require_no_audit(lake: Lake, unfinished: Sequence[AuditRow]) -> None:
+    """Raises KgroupsError for an audit or a rebuild that did not finish: it may have rewritten current tables."""
+    if any(row.release_version is not None or not row.owner for row in unfinished):
+        raise KgroupsError(f"the lake at {lake.location} has an unfinished audit: run kgroups audit or kgroups rebuild")
 
 
 def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:

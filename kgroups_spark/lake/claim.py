@@ -117,7 +117,7 @@ class Claim:
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
-            _require_given_up(newest, take_over)
+            require_given_up(newest, take_over)
         last = newest.audit_id if newest else 0
         lost = ledger.lost_audit()
         if lost is not None and not take_over:
@@ -196,7 +196,7 @@ class Claim:
         return ClaimLost(f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake")
 
 
-def _require_given_up(running: AuditRow, take_over: bool) -> None:
+def require_given_up(running: AuditRow, take_over: bool) -> None:
     owner = Owner.parse(running.owner)
     alive = owner.is_alive
     if alive:
