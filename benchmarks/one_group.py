@@ -117,7 +117,7 @@ def _arrange(lake: Lake, way: str) -> None:
         optimize(LakeWriter(lake, lake.table(NAME).version() + 1, lambda: None), NAME)
     elif way != "as audits leave it":
         zorder = " ZORDER BY (group_id)" if way.endswith("ZORDER BY") else ""
-        lake.spark.sql(f"OPTIMIZE {lake.identifier(NAME)}{zorder}").collect()
+        lake.spark.sql(f"OPTIMIZE delta.`{lake.table(NAME).path}`{zorder}").collect()
 
 
 def _questions(nights: int) -> dict[str, Question]:

@@ -124,7 +124,6 @@ class ComparedShard:
         return found
 
     def _have_newer(self, newest: Mapping[Key, int]) -> bool:
-        """Whether each of the keys has a record after this log offset."""
         left, groups = set(newest), pa.array(sorted({key[1] for key in newest}))
         commits = ((COMMIT_KEY, self.history.commits(slots)) for slots in self.ranges)
         for names, rows in (*commits, (GROUP_KEY, self.history.group_records)):
@@ -155,7 +154,6 @@ class ReleaseReplay(Loaded):
 
     @property
     def clean_up(self) -> CleanUp:
-        """The clean-up with which it was replayed."""
         assert self.replay.night.clean_up is not None, "replayed without a clean-up"
         return self.replay.night.clean_up
 

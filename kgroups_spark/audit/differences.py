@@ -145,7 +145,6 @@ class Loaded:
         return {name: group.row(self.offsets_partition) for name, group in sorted(self.state.groups.items())}
 
     def members(self, group_ids: set[str]) -> Entries:
-        """The members of some groups."""
         of, nowhere = self.state.groups, Topics()
         return {
             (name, member): of[name].member_row(self.offsets_partition, member, nowhere)

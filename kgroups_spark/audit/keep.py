@@ -33,7 +33,6 @@ newest facts.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -149,7 +148,6 @@ class Reduction:
     old_audits: Collection[int] = ()
 
     def rows_left(self, name: str) -> str:
-        """The rows of a table that stay."""
         columns = ", ".join(f'"{column}"' for column in arrow_schema(name).names)
         return f"{self._decided([name])} SELECT {columns} FROM decided_{name} WHERE stays"
 
@@ -305,7 +303,6 @@ ROWS_AT_ONCE = 65_536
 
 
 def answer(lake: Lake, query: str, files: Files) -> list[tuple[Any, ...]]:
-    """The rows of a query over these files of tables."""
     with _connected(lake, query, files) as connection:
         return connection.sql(query).fetchall()
 
@@ -412,7 +409,6 @@ class KeptHistory:
         return _counted(outcomes)
 
     def foreseen(self) -> dict[str, int]:
-        """The number of rows that would be removed, by table."""
         return _counted(self._outcomes())
 
     @cached_property
@@ -466,11 +462,6 @@ def _counted(outcomes: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     return {name: gone for name, (gone, _) in outcomes.items() if TABLES[name].kind in COUNTED}
 
 
-def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) -> KeptHistory:
-    """History reduced to the newest kept states, or further, to `further` (only for a dry run)."""
-    return KeptHistory(lake, {**reduced_to(lake), **(further or {})}, moment_ms)
-
-
 # Upkeep of the tables: small files are compacted in an order that suits queries, and files that no version needs any
 # more are deleted.
 #
@@ -518,7 +509,6 @@ def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:
 
 
 def files_for(size_bytes: int) -> int:
-    """The number of files for that many bytes."""
     return max(1, -(-size_bytes // FILE_BYTES))
 
 
@@ -537,7 +527,6 @@ def optimize(writer: LakeWriter, name: str) -> Rewritten:
 
 
 def foreseen(lake: Lake, name: str) -> Rewritten:
-    """The work that `optimize` would do."""
     files = lake.table(name).files()
     fewer = sum(len(lot) - files_for(total_bytes(lot)) for lot in lots(files))
     return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)
@@ -552,25 +541,18 @@ def rewrite(
     *,
     changes_rows: bool = True,
 ) -> None:
-    """Replaces the table's files by the query's answer over `files`, which must have so many rows."""
+    """Replaces the table's files by the query's answer over `files`, which must have so many rows, in one commit.
+    Raises KgroupsError, with nothing committed, if a part is missing, or if another process has replaced a file."""
     of_table = files[name]
     size = files_for(total_bytes(of_table) * rows // max(total_rows(of_table), 1))
     parts = write_answer(writer, name, query, rows // size, files)
     missing = rows - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {rows} rows {missing} would be missing; nothing was changed")
-    replace_files(writer, name, of_table, parts, changes_rows=changes_rows)
-
-
-def replace_files(
-    writer: LakeWriter, name: str, files: Sequence[TableFile], parts: Sequence[Part], *, changes_rows: bool = True
-) -> None:
-    """Replaces the files by the parts, in one commit. Raises KgroupsError, with nothing committed, if a part is
-    missing, or if another process has replaced one of the files."""
-    log, paths = writer.lake.table(name), {file.path for file in files}
-    missing = log.missing(parts)
-    if missing:
-        raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({missing[0]}); nothing was changed")
+    log, paths = writer.lake.table(name), {file.path for file in of_table}
+    lost = log.missing(parts)
+    if lost:
+        raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({lost[0]}); nothing was changed")
     replace = partial(
         log.commit,
         parts,
@@ -588,36 +570,17 @@ def replace_files(
         ) from meanwhile
 
 
-def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
-    """Restores the files of an earlier version of the table. Raises KgroupsError if they are gone."""
-    log = writer.lake.table(name)
-    then, now = ({file.path: file for file in log.files(at)} for at in (version, None))
-    if then.keys() == now.keys():
-        return
-    parts = [
-        Part(name, unquote(path), file.size, int(file.stats["numRecords"]), json.dumps(file.stats))
-        for path, file in then.items()
-        if path not in now
-    ]
-    missing = log.missing(parts)
-    if missing:
-        raise KgroupsError(f"table {name}: what the last finished audit left is gone ({missing[0]}): run kgroups audit")
-    by = f"kgroups-spark maintain {writer.audit_id}, as of the last finished audit"
-    replace = partial(log.commit, parts, by=by, remove=lambda file: file.path not in then)
-    writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
-
-
-def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:
-    """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; returns the bytes
-    freed."""
-    lake, old = writer.lake, unneeded(writer.lake, name, retain_ms)
+def vacuum(lake: Lake, name: str, retain_ms: int, writer: LakeWriter | None) -> int:
+    """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; without a writer it
+    only finds them. Returns their bytes."""
+    old = unneeded(lake, name, retain_ms)
 
     def delete() -> None:
         for file in old:
             lake.store.delete(f"{lake.table(name).path}/{file}")
 
     # No version within that time needs them, not even one of an audit that has taken over meanwhile.
-    if old:
+    if old and writer is not None:
         with named_if_lost(writer.check_claim):
             lake.commit(name, "vacuum", delete)
     return sum(old.values())

@@ -340,7 +340,6 @@ def _of_options(options: AuditOptions) -> tuple[ClusterFact, ...]:
 
 
 def state_topics(options: AuditOptions) -> list[str]:
-    """The other logs to read, if they exist."""
     names = {"share-state": SHARE_LOG.topic, "transaction-state": TRANSACTION_LOG.topic}
     return [names[each] for each in STATE_LOGS if each in options.include]
 

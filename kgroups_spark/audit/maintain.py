@@ -9,35 +9,32 @@ the next one completes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from kgroups_spark.audit.keep import (
+    KeptHistory,
     Rewritten,
     foreseen,
     is_optimized,
-    kept_history,
     new_horizons,
     optimize,
-    restore_files,
     save_states,
-    unneeded,
     vacuum,
 )
 from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
 from kgroups_spark.audit.plan import not_read_now
-from kgroups_spark.audit.work import left_undone
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions
-from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
+from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_given_up, require_newest
 from kgroups_spark.lake.lake import Engine, Lake
-from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
+from kgroups_spark.lake.last_finished import RUNNING, TABLES_ALONE, table_lost
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.replay.ranges import known_times
-from kgroups_spark.replay.shard_states import of_groups
+from kgroups_spark.replay.shard_states import of_groups, reduced_to
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, sized, to_epoch_ms
 
@@ -83,9 +80,17 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
     lake = Lake.open(spark, options.lake)
     for name in gone_tables(lake):
         raise table_lost(lake.location, name)
-    require_newest(lake, Ledger(lake).last_finished())
+    last = Ledger(lake).last_finished()
+    require_newest(lake, last)
     if options.dry_run:
-        return _foreseen(lake, options)
+        summary = MaintainSummary()
+        _work(lake, _finished(lake, last), options, summary)
+        return summary
+    since = last.audit_id if last else 0
+    if unfinished := [row for row in Ledger(lake).newest() if row.status == RUNNING and row.audit_id > since]:
+        # Before the claim: one that is refused would keep the next audit waiting on another machine.
+        require_given_up(unfinished[-1], options.take_over)
+        _require_no_audit(lake, unfinished)
     why = make_writable(lake)
     summary = MaintainSummary(notes=[why] if why else [])
     with Claim.take(lake, take_over=options.take_over) as claim:
@@ -98,21 +103,17 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
 
 
 def _writer(lake: Lake, claim: Claim) -> LakeWriter:
-    """A writer for the claim, after the lake has been restored to the last finished audit."""
+    """A writer for the claim, after rows of killed maintenance have been removed."""
+    _require_no_audit(lake, claim.unfinished_rows)
+    clear_up(claim)
     newest_audits = dict((claim.before and claim.before.newest_audits) or {})
-    writer = LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
-    if claim.unfinished:
-        if left_undone(claim, _finished(lake, claim.before)):
-            raise KgroupsError(
-                f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
-            )
-        clear_up(claim)
-        # This audit will finish without rewriting the current tables.
-        left = LakeAsOfAudit(lake, _finished(lake, claim.before).audit_id)
-        for name, table in TABLES.items():
-            if table.kind == "current" or name == "previous_offset_expiry":
-                restore_files(writer, name, left.version(name))
-    return writer
+    return LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
+
+
+def _require_no_audit(lake: Lake, unfinished: Sequence[AuditRow]) -> None:
+    """Raises KgroupsError for an audit or a rebuild that did not finish: it may have rewritten current tables."""
+    if any(row.release_version is not None or not row.owner for row in unfinished):
+        raise KgroupsError(f"the lake at {lake.location} has an unfinished audit: run kgroups audit or kgroups rebuild")
 
 
 def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
@@ -158,29 +159,41 @@ def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
 def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
-    before, removed_up_to = _finished(writer.lake, claim.before), None
-    moment_ms = _moment_ms(before, options)
-    if moment_ms is not None:
-        kept = kept_history(writer.lake, moment_ms)
-        summary.rows_removed = kept.apply(writer, options.progress)
-        if "findings" in summary.rows_removed:
-            removed_up_to = kept.old[-1]
-            summary.notes.append(f"findings of audits up to {removed_up_to} are gone (--keep)")
-    elif options.keep_ms is not None:
-        summary.notes.append(NO_TIMES)
-    if options.optimize:
-        for name in filter(is_optimized, TABLES):
-            options.progress(f"optimizing {name}")
-            summary.rewritten.append(optimize(writer, name))
-    left = LakeAsOfAudit(writer.lake, before.audit_id)
-    for name in TABLES:
-        options.progress(f"deleting files of {name} that no version needs")
-        summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
-        summary.versions_removed += old_versions(left, name, remove=True)
+    before = _finished(writer.lake, claim.before)
+    removed_up_to = _work(writer.lake, before, options, summary, writer)
     remove_work(writer.fence)
     facts = _carried_over(before, tuple(summary.reported()))
     summary.audit = claim.finish(**facts, newest_audits=writer.newest_audits, removed_up_to=removed_up_to)
     return summary
+
+
+def _work(
+    lake: Lake, before: AuditRow, options: MaintainOptions, summary: MaintainSummary, writer: LakeWriter | None = None
+) -> int | None:
+    """Does the work, or without a writer only counts it. Returns the newest audit whose findings are gone."""
+    say, removed_up_to, moment_ms = options.progress, None, _moment_ms(before, options)
+    if moment_ms is None:
+        summary.notes += [NO_TIMES] if options.keep_ms is not None else []
+    elif writer is None:
+        say("counting rows that would go")
+        of = {**reduced_to(lake), **new_horizons(lake, before, moment_ms)}
+        summary.rows_removed = KeptHistory(lake, of, moment_ms).foreseen()
+    else:
+        kept = KeptHistory(lake, reduced_to(lake), moment_ms)
+        summary.rows_removed = kept.apply(writer, say)
+        if "findings" in summary.rows_removed:
+            removed_up_to = kept.old[-1]
+            summary.notes.append(f"findings of audits up to {removed_up_to} are gone (--keep)")
+    for name in filter(is_optimized, TABLES) if options.optimize else ():
+        if writer is not None:
+            say(f"optimizing {name}")
+        summary.rewritten.append(foreseen(lake, name) if writer is None else optimize(writer, name))
+    left = LakeAsOfAudit(lake, before.audit_id)
+    for name in TABLES:
+        say(f"{'looking for' if writer is None else 'deleting'} files of {name} that no version needs")
+        summary.bytes_freed += vacuum(lake, name, options.vacuum_ms, writer)
+        summary.versions_removed += old_versions(left, name, remove=writer is not None)
+    return removed_up_to
 
 
 def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
@@ -196,24 +209,3 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
         "record_counts": (),
         "notes": notes,
     }
-
-
-def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
-    """The work that a run would do, from the present tables."""
-    before = _finished(lake, Ledger(lake).last_finished())
-    summary = MaintainSummary()
-    moment_ms = _moment_ms(before, options)
-    if moment_ms is not None:
-        options.progress("counting rows that would go")
-        further = new_horizons(lake, before, moment_ms)
-        summary.rows_removed = kept_history(lake, moment_ms, further).foreseen()
-    elif options.keep_ms is not None:
-        summary.notes.append(NO_TIMES)
-    if options.optimize:
-        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, TABLES)]
-    left = LakeAsOfAudit(lake, before.audit_id)
-    for name in TABLES:
-        options.progress(f"looking for files of {name} that no version needs")
-        summary.bytes_freed += sum(unneeded(lake, name, options.vacuum_ms).values())
-        summary.versions_removed += old_versions(left, name)
-    return summary

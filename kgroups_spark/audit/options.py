@@ -83,7 +83,6 @@ class MaintainOptions:
 
 
 def require_vacuum_allowed(vacuum_ms: int) -> None:
-    """Raises UsageError below LEAST_VACUUM_MS."""
     if vacuum_ms < LEAST_VACUUM_MS:
         raise UsageError(
             "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "

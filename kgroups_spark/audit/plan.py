@@ -174,7 +174,6 @@ class AuditPlan:
 
     @property
     def is_new(self) -> bool:
-        """Whether there is anything to read."""
         return bool(self.new_ranges or self.read_again or self.replaced)
 
     @property
@@ -343,7 +342,6 @@ def _plan_partition(
 
 
 def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
-    """The plan of a log of which the lake has nothing."""
     start = log.log_start_offset
     whole = _new_range(log, start)
     lost_from = 0 if start > 0 else None

@@ -232,7 +232,6 @@ class _Rebuild:
         stored.run(sink, self._tasks, task)
 
     def _before(self, stored: Stored) -> dict[str, StoredTable]:
-        """The rebuilt tables as the last audit left them."""
         versions = {name: self.work.then.version(name) for name in REBUILT_TABLES}
         return {
             name: stored.table(f"{name} before", name, arrow_schema(name).names, version)
@@ -253,6 +252,5 @@ class _Rebuild:
 
 
 def _by_partition(decoded: pa.Table) -> dict[int, NDArray[np.int64]]:
-    """The log offsets of records by offsets partition."""
     numbers, places = (decoded.column(name).to_numpy() for name in PLACE)
     return {int(number): places[numbers == number] for number in np.unique(numbers)}

@@ -254,7 +254,6 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
 
 
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
-    """The notes on the logs of the share and the transaction coordinator."""
     for topic, missing in _missing_states(work):
         gone = f"{_are_gone(missing)} in the cluster: rows stay as they were last read"
         yield f"{topic}: {gone if work.is_live else _were_not_given(missing)}"
@@ -352,7 +351,6 @@ def unsettled_note(numbers: Sequence[int]) -> list[str]:
 
 
 def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
-    """A note on each last batch that was held back."""
     why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
     return [
         f"the last batch of partition {number} was not read ({why[number]}). It will be once another batch follows it"
@@ -423,7 +421,6 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
-    """The rows as the lake has them."""
     rows = [(*each[:-1], None if each.since is None else to_epoch_ms(each.since), each.severity) for each in found]
     batch = table_batch(FINDINGS, (*Finding._fields, "severity"), rows, audit_id=audit_id)
     return pa.Table.from_batches([batch], arrow_schema(FINDINGS))

@@ -275,7 +275,6 @@ class Audit:
         self._moment = Moment.of(self._work, self._progress)
 
     def replay(self) -> Step:
-        """The action that replays every shard."""
         self._take("replay")
         self._replay = replay_step(self._work, self._sink, self._progress, self._moment)
         return self._replay
@@ -331,46 +330,43 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
 
         use_hadoops_storage(spark)
     with ExitStack() as stack:
-        yield _begun(spark, options, stack.enter_context(open_source(options)), stack)
-
-
-def _begun(spark: Engine, options: AuditOptions, source: LogSource, stack: ExitStack) -> Audit:
-    lake = Lake.create(spark, options.lake)
-    if options.records is not None and not lake.runner.is_here:
-        raise UsageError(
-            "--records makes segment files on this machine, which the cluster's tasks cannot see: audit them here, by "
-            "--engine local or a session of local[*]"
+        source = stack.enter_context(open_source(options))
+        lake = Lake.create(spark, options.lake)
+        if options.records is not None and not lake.runner.is_here:
+            raise UsageError(
+                "--records makes segment files on this machine, which the cluster's tasks cannot see: audit them here, "
+                "by --engine local or a session of local[*]"
+            )
+        why = make_writable(lake)
+        before_claim = lake.without_memory()
+        last = Ledger(before_claim).last_finished()
+        if last is not None:  # another cluster's log is refused before a number is claimed
+            _planned(before_claim, last, source, options, is_claimed=False)
+        gone = gone_tables(lake)
+        newest_audits = require_newest(before_claim, last)
+        meant = intention(source.settings.release_version, source.name, gone)
+        claim = stack.enter_context(Claim.take(lake, take_over=options.take_over, **meant))
+        make_again(claim.fence, gone)
+        clear_up(claim)
+        facts = _known_facts(lake, newest_audits, source)
+        settings = replace(source.settings, states=Settings.of(facts))
+        plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
+        work = AuditWork(
+            lake,
+            NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
+            plan,
+            claim.before,
+            saved_state(lake, claim, settings.release_version, gone),
+            settings,
+            options.progress,
+            source,
+            chosen_partitions=options.partitions is not None,
+            max_bytes_per_second=options.max_bytes_per_second,
+            states=states,
+            facts=facts if source.facts else (),
         )
-    why = make_writable(lake)
-    before_claim = lake.without_memory()
-    last = Ledger(before_claim).last_finished()
-    if last is not None:  # another cluster's log is refused before a number is claimed
-        _planned(before_claim, last, source, options, is_claimed=False)
-    gone = gone_tables(lake)
-    newest_audits = require_newest(before_claim, last)
-    meant = intention(source.settings.release_version, source.name, gone)
-    claim = stack.enter_context(Claim.take(lake, take_over=options.take_over, **meant))
-    make_again(claim.fence, gone)
-    clear_up(claim)
-    facts = _known_facts(lake, newest_audits, source)
-    settings = replace(source.settings, states=Settings.of(facts))
-    plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
-    work = AuditWork(
-        lake,
-        NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
-        plan,
-        claim.before,
-        saved_state(lake, claim, settings.release_version, gone),
-        settings,
-        options.progress,
-        source,
-        chosen_partitions=options.partitions is not None,
-        max_bytes_per_second=options.max_bytes_per_second,
-        states=states,
-        facts=facts if source.facts else (),
-    )
-    files = stack.enter_context(ExitStack())
-    return Audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes], files)
+        files = stack.enter_context(ExitStack())
+        yield Audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes], files)
 
 
 def _known_facts(
@@ -415,7 +411,6 @@ def _planned(
 def _finished(
     work: AuditWork, claim: Claim, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None
 ) -> tuple[AuditRow, LedgerFacts]:
-    """Findings, then the row `finished` of the ledger."""
     facts = ledger_facts(work, result, notes, rebuilt)
     find(work, facts, result)
     return claim.finish(**facts.columns, newest_audits=work.writer.newest_audits), facts
@@ -510,16 +505,38 @@ class RebuildSummary(AuditSummary):
 def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
     """Rebuilds the tables. Raises KgroupsError; then none of its rows count, and the next audit repeats the rebuild."""
     lake = Lake.open(spark, options.lake)
-    before = _last_finished(lake)
-    require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
+    last = _last_finished(lake)
+    require_partition_count(options.offsets_partitions, (each.offsets_partition for each in last.partitions or ()))
     gone = gone_tables(lake)
-    newest_audits = require_newest(lake, before, rebuilds=True)
+    newest_audits = require_newest(lake, last, rebuilds=True)
     why = make_writable(lake)
-    meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
+    meant = intention(options.settings(last).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(claim)
-        return _rebuild(options, lake, claim, newest_audits, [*filter(None, (why,)), *claim.notes])
+        notes, before = [*filter(None, (why,)), *claim.notes], claim.before
+        assert before is not None
+        known = Settings.of(_known_facts(lake, newest_audits))
+        settings = replace(options.settings(before), states=known)
+        work = AuditWork(
+            lake,
+            NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
+            AuditPlan([], before.cluster_id),
+            before,
+            replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None),
+            settings,
+            options.progress,
+            chosen_partitions=True,
+            states=StatePlan(before=before),
+        )
+        then = current_tables(lake, work.then)
+        states = audit_state_logs(work, from_history=True)
+        result = AuditResult(Moment.of(work, []), states=states)
+        rebuilt = rebuild(work, as_of_ms=result.moment.as_of_ms)
+        complete_shares(work.writer, states.shares)
+        row, _ = _finished(work, claim, result, notes, rebuilt)
+        now = current_tables(lake)
+        return RebuildSummary(row, now, changes(before.audit_id, then, now))
 
 
 def _last_finished(lake: Lake) -> AuditRow:
@@ -529,31 +546,3 @@ def _last_finished(lake: Lake) -> AuditRow:
             f"no audit of {lake.location} has finished, so there is no history yet: run kgroups audit first"
         )
     return found
-
-
-def _rebuild(
-    options: RebuildOptions, lake: Lake, claim: Claim, newest_audits: dict[str, int], notes: list[str]
-) -> RebuildSummary:
-    before = claim.before
-    assert before is not None
-    known = Settings.of(_known_facts(lake, newest_audits))
-    settings = replace(options.settings(before), states=known)
-    work = AuditWork(
-        lake,
-        NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
-        AuditPlan([], before.cluster_id),
-        before,
-        replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None),
-        settings,
-        options.progress,
-        chosen_partitions=True,
-        states=StatePlan(before=before),
-    )
-    then = current_tables(lake, work.then)
-    states = audit_state_logs(work, from_history=True)
-    result = AuditResult(Moment.of(work, []), states=states)
-    rebuilt = rebuild(work, as_of_ms=result.moment.as_of_ms)
-    complete_shares(work.writer, states.shares)
-    row, _ = _finished(work, claim, result, notes, rebuilt)
-    now = current_tables(lake)
-    return RebuildSummary(row, now, changes(before.audit_id, then, now))

@@ -84,7 +84,6 @@ class KnownReadings(NamedTuple):
 
     @classmethod
     def of(cls, lake: Lake, last: AuditRow, *, accept: bool) -> KnownReadings:
-        """The readings of a lake with this last finished audit."""
         return cls(
             partial(_readings, lake, last.audit_id),
             last.replaced,

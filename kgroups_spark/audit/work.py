@@ -209,7 +209,6 @@ class KnownNames:
 
     @property
     def _reported_count(self) -> int | None:
-        """The partition count from the user or the cluster."""
         if self.given_count is not None:
             return self.given_count
         return None if self.source is None else self.source.offsets_partitions
@@ -445,7 +444,6 @@ class AuditWork:
         ]
 
     def ends(self, progress: list[RangeProgress]) -> dict[int, int]:
-        """The end of reading, by offsets partition."""
         return {each.offsets_partition: each.end_offset for each in self.partitions_read(progress)}
 
     @cached_property

@@ -134,7 +134,8 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
     """
     given = {name.strip(): value.strip() for name, value in properties.items()}
     _require_known(given)
-    notes = _notes_of_names(given)
+    over = sorted(given.keys() - set(USED))
+    notes = [f"ignored, as not used here: {', '.join(over)}"] if over else []
     protocol = one_of("security.protocol", given.get("security.protocol", "PLAINTEXT").upper(), PROTOCOLS)
     found_tls = tls(given, notes) if protocol.endswith("SSL") else None
     found_sasl, secrets = sasl(given, notes) if protocol.startswith("SASL") else (None, Secrets())
@@ -182,11 +183,6 @@ def _about_unknown(name: str) -> str:
         "a line is not a property of Kafka's clients (not shown, it may be part of a value): is a backslash missing "
         "at the end of the previous line?"
     )
-
-
-def _notes_of_names(given: Mapping[str, str]) -> list[str]:
-    over = sorted(given.keys() - set(USED))
-    return [f"ignored, as not used here: {', '.join(over)}"] if over else []
 
 
 def _note_what_has_no_effect(

@@ -161,7 +161,6 @@ def refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
 
 
 def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
-    """Advice about a certificate that is refused."""
     return AuthenticationFailed(
         f"the certificate of {place_of(address)} is not trusted: {err.verify_message}; ssl.truststore.location must "
         "have the authority that signed it, the broker's name must be in it, and this machine's clock must be right"

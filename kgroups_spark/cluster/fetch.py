@@ -138,7 +138,6 @@ class FetchLimits:
     timeout_ms: int = 60_000  # without progress
 
     def pace(self) -> Pace:
-        """The progress of one of the fetchers."""
         rate = self.max_bytes_per_second
         return Pace(None if rate is None else rate / self.fetchers)
 
@@ -158,7 +157,6 @@ class Pace:
         self.response_bytes = min(self.response_bytes, max(SMALLEST_RESPONSE, self.response_bytes // 8))
 
     def note(self, size: int) -> None:
-        """Bytes have come."""
         if self._rate is not None:
             self._ready_at = max(self._ready_at, time.monotonic()) + size / self._rate
 

@@ -73,12 +73,13 @@ class LiveLog(PartitionLog):
         return self.leader_epoch
 
     def headers_at(self, base_offset: int) -> BatchColumns:
-        """Fetches one batch, once."""
+        """Fetches the batch, once. A broker returns at least one whole batch, however small the request."""
         if not self.start <= base_offset < self.high_watermark:
             return BatchColumns.empty()
         if base_offset not in self.headers:
             try:
-                self.headers[base_offset] = self._header(base_offset)
+                one = self._fetched(base_offset, base_offset + 1, keep_first=True, response_bytes=ONE_BATCH)
+                self.headers[base_offset] = scan_batches(one)
             except LogStartMoved:  # after planning
                 return BatchColumns.empty()
             except LeaderLost:
@@ -108,11 +109,6 @@ class LiveLog(PartitionLog):
     def _piece(self, start: int, end: int, *, keep_first: bool) -> FetchPiece:
         leader = self.topic.partitions[self.number].leader
         return FetchPiece(self.topic.name, self.number, self.topic_id, start, end, keep_first, leader, BYTES_PER_OFFSET)
-
-    def _header(self, offset: int) -> BatchColumns:
-        """The header of the batch with the offset. A broker returns at least one whole batch, however small the
-        request."""
-        return scan_batches(self._fetched(offset, offset + 1, keep_first=True, response_bytes=ONE_BATCH))
 
     def _fetched(self, start: int, end: int, *, keep_first: bool, response_bytes: int | None = None) -> FetchedLog:
         limits = FetchLimits(timeout_ms=self.cluster.timeout_ms)

@@ -73,7 +73,6 @@ class LakeAsOfAudit:
 
     @cached_property
     def replaced(self) -> Replaced:
-        """The rows of history that the audit left out."""
         return Replaced.of(self._reported[COLUMN])
 
     def version(self, name: str) -> int | None:

@@ -104,7 +104,6 @@ class Claim:
 
     @property
     def fence(self) -> Fence:
-        """The fence for changes to rows of other audits."""
         return Fence(self.ledger.lake, self.audit_id, self.check)
 
     @classmethod
@@ -118,7 +117,7 @@ class Claim:
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
-            _require_given_up(newest, take_over)
+            require_given_up(newest, take_over)
         last = newest.audit_id if newest else 0
         lost = ledger.lost_audit()
         if lost is not None and not take_over:
@@ -155,7 +154,8 @@ class Claim:
 
     def check(self) -> None:
         """Raises ClaimLost unless the ledger's newest row is this claim, and no other audit has the same number."""
-        log, newest = self.ledger.log, self.ledger.version()
+        log = self.ledger.log
+        newest = log.version()
         if newest in self._seen and all(log.entry(version) == text for version, text in self._seen.items()):
             return
         # Entries are read before the rows, so that the next check detects an entry that was overwritten in between.
@@ -196,7 +196,7 @@ class Claim:
         return ClaimLost(f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake")
 
 
-def _require_given_up(running: AuditRow, take_over: bool) -> None:
+def require_given_up(running: AuditRow, take_over: bool) -> None:
     owner = Owner.parse(running.owner)
     alive = owner.is_alive
     if alive:

@@ -73,7 +73,6 @@ class HadoopStore(Store):
         return str(file_system.makeQualified(path).toString()).rstrip("/")
 
     def _place(self, uri: str) -> tuple[Any, Any]:
-        """Hadoop's path, and its file system."""
         path = self.java("org.apache.hadoop.fs.Path")(uri)
         return path, path.getFileSystem(self.hadoop)
 
@@ -203,11 +202,6 @@ class JavaClasses:
         return not isinstance(self(name), JavaPackage)
 
 
-def dict_of(java_map: Any) -> dict[str, Any]:
-    """A java.util.Map of strings."""
-    return {key: java_map[key] for key in java_map.keySet().toArray()}
-
-
 def use_hadoops_storage(spark: SparkSession) -> None:
     """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that get the settings.
 
@@ -216,7 +210,8 @@ def use_hadoops_storage(spark: SparkSession) -> None:
     """
     require_jvm(spark)
     hadoop: Any = spark._jsc.hadoopConfiguration()
-    settings = dict_of(hadoop.getPropsWithPrefix("fs.s3a."))
+    given = hadoop.getPropsWithPrefix("fs.s3a.")
+    settings = {key: given[key] for key in given.keySet().toArray()}
     for name in files.SECRETS:
         secret = hadoop.getPassword(f"fs.s3a.{name}")
         if secret is not None:
@@ -363,11 +358,9 @@ class CatalogSchema:
         return self._paths[name]
 
     def identifier(self, name: str) -> str:
-        """The table's name in SQL."""
         return f"{self.name}.{quoted(name)}"
 
     def names(self) -> list[str]:
-        """The schema's tables and views."""
         shown = self.spark.sql(f"SHOW TABLES IN {self.name}").where("NOT isTemporary").select("tableName").collect()
         return [row.tableName for row in shown]
 
@@ -394,7 +387,6 @@ class CatalogSchema:
         self._require_plain(table.name)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A version of the table (default: the newest)."""
         reader = self.spark.read if version is None else self.spark.read.option("versionAsOf", version)
         return reader.table(self.identifier(name))
 

@@ -60,10 +60,6 @@ class Folder:
         """The table's path, whether the table exists or not."""
         return f"{self.uri}/{name}"
 
-    def identifier(self, name: str) -> str:
-        """The table's name in SQL."""
-        return f"delta.`{self.path(name).replace('`', '``')}`"
-
     def names(self) -> list[str]:
         """The names of the folder's entries, tables or not; empty if there is no folder."""
         return self.store.names_in(self.uri)
@@ -76,7 +72,6 @@ class Folder:
         self.store.table(self.path(table.name)).create(table.schema_json, table.comment, properties)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A version of the table (default: the newest)."""
         reader = self.spark.read.format("delta")
         rows: DataFrame = (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
         return rows
@@ -159,10 +154,6 @@ class Lake:
     def table(self, name: str) -> TableLog:
         """The table's log. Raises KeyError if no table has that name."""
         return self.store.table(self._path(name))
-
-    def identifier(self, name: str) -> str:
-        """The table's name in SQL."""
-        return self.place.identifier(TABLES[name].name)
 
     def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
         """A version of the table (default: the newest).
@@ -250,7 +241,6 @@ class Lake:
         return pa.concat_tables(found.values())
 
     def _finished(self, file: TableFile) -> list[int]:
-        """The finished audits in a file of the ledger."""
         if file.path not in self._finished_in:
             ends = self.rows("audits", files=[file], columns=["audit_id"], conditions=[IS_FINISHED])
             self._finished_in[file.path] = ends["audit_id"].to_pylist()
@@ -305,7 +295,6 @@ class Lake:
 
     @cached_property
     def properties(self) -> dict[str, str]:
-        """The lake's properties in the ledger's log."""
         return self.table("audits").properties()
 
     @property
@@ -343,7 +332,6 @@ def _newest_audit(file: TableFile) -> float:
 
 
 def table_properties(table: Table) -> dict[str, str]:
-    """The properties of the table, for Delta and for us."""
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
@@ -363,10 +351,8 @@ def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
 
 # Changes of an audit to rows of others: deletions, rewritten files.
 #
-# Rows that an audit adds have their own transactions (writer.py). Here every other change becomes a Delta transaction
-# of
-# its audit, too. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The
-# next
+# Rows that an audit adds have their own transactions (writer.py). Every other change becomes a Delta transaction of its
+# audit here. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The next
 # audit shuts the earlier one out of every table before it reads any of them (claim.py).
 #
 #     audit 3, which deletes   look at the claim ............ stalled ............ commit 3,1: refused

@@ -120,7 +120,6 @@ class AuditRow:
 
     @property
     def replaced(self) -> Replaced:
-        """The rows of history that were replaced because the log was cut back."""
         return Replaced(self.replaced_ranges or ())
 
     def of_state_log(self, topic: str) -> AuditRow:
@@ -160,10 +159,6 @@ class Ledger:
     @property
     def log(self) -> TableLog:
         return self.lake.table("audits")
-
-    def version(self) -> int:
-        """The version of the ledger's log, which rises with each row."""
-        return self.log.version()
 
     def append(self, row: AuditRow) -> None:
         """Adds the row. Raises AlreadyWritten if the ledger already has the audit's row of that status, or a later

@@ -127,7 +127,6 @@ class OpenPart:
         self.records += len(rows)
 
     def close(self) -> Part:
-        """The whole part."""
         with self._files:
             self._parquet.close()
             size = self.size

@@ -204,7 +204,6 @@ def _place(of: ReplacedRange) -> tuple[str, int]:
 
 
 def partition_of(name: str) -> str:
-    """The column with the partition of a row."""
     return "state_partition" if name in STATE_LOGS else "offsets_partition"
 
 

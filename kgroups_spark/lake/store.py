@@ -56,7 +56,6 @@ class TableFile(NamedTuple):
 
 
 def total_rows(files: Iterable[TableFile]) -> int:
-    """The number of rows in the files, by the table's log."""
     return sum(int(file.stats["numRecords"]) for file in files)
 
 
@@ -87,7 +86,6 @@ class Snapshot(NamedTuple):
 
     @property
     def features(self) -> set[str]:
-        """The features that the protocol names for readers."""
         return set(self.protocol.get("readerFeatures") or ())
 
     @property
@@ -122,11 +120,9 @@ class Store(ABC):
     features: Collection[str] = ()
 
     def at(self, uri: str) -> Store:
-        """The store for the tables of a lake at this place."""
         return self
 
     def table(self, path: str) -> TableLog:
-        """The log of the table at the path, whether the table exists or not."""
         return TableLog(self, path)
 
     @abstractmethod
@@ -193,7 +189,6 @@ class Store(ABC):
         )
 
     def text(self, path: str, version: int) -> str:
-        """The text of a commit."""
         return self.read_text(f"{path}/_delta_log/{version:020d}.json")
 
     def write(self, path: str, version: int, text: str) -> bool:
@@ -240,7 +235,6 @@ class TableLog:
             self._write(None, [PROTOCOL, metadata(schema_json, comment, properties)], "kgroups-spark", "CREATE TABLE")
 
     def version(self) -> int:
-        """The newest version."""
         return self._snapshot().version
 
     def entry(self, version: int) -> str | None:
@@ -253,11 +247,9 @@ class TableLog:
         return self._snapshot().properties
 
     def schema_json(self) -> str:
-        """The table's schema, as Delta's log has it."""
         return str(self._snapshot().metadata["schemaString"])
 
     def features(self) -> set[str]:
-        """The features that the table's protocol names for readers."""
         return self._snapshot().features
 
     def refusal(self) -> str | None:
@@ -267,7 +259,6 @@ class TableLog:
         return reason if reason or found.is_plain else f"has features of Delta ({found.protocol})"
 
     def files(self, version: int | None = None) -> list[TableFile]:
-        """The data files of a version (default: the newest)."""
         return self._snapshot(version).files()
 
     def missing(self, parts: Sequence[Part]) -> list[str]:

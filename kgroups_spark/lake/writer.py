@@ -89,7 +89,6 @@ class LakeWriter:
 
     @property
     def fence(self) -> Fence:
-        """The fence for changes to rows of other audits."""
         return Fence(self.lake, self.audit_id, self.check_claim)
 
     def append_parts(self, table: str, parts: Sequence[Part]) -> None:

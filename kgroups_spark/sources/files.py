@@ -44,7 +44,6 @@ class StandIn:
         return str(found)
 
     def uris(self) -> Iterator[str]:
-        """The files that are here, by their URIs in the store."""
         for folder, _, names in os.walk(self._folder):
             for name in names:
                 yield f"{self.uri}{folder.removeprefix(self._folder)}/{name}"
@@ -213,7 +212,6 @@ def with_storage(task: Task) -> Task:
 
 
 def is_s3(location: str) -> bool:
-    """Whether a URI names S3, by any of its schemes."""
     return location.partition("://")[0] in SCHEMES and "://" in location
 
 
@@ -252,7 +250,6 @@ def require_no_credentials(location: str) -> None:
 
 
 def endpoint_of_environment() -> str | None:
-    """The endpoint of S3 in the settings of AWS's tools."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
@@ -272,7 +269,6 @@ def require_bucket(location: str) -> None:
 
 
 def region_of_environment() -> str | None:
-    """The region in the settings of AWS's tools."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
@@ -358,7 +354,6 @@ class LocalFile(io.FileIO):
         super().__init__(path, opener=_open_regular)
 
     def version(self) -> FileVersion:
-        """The version of the open descriptor's file."""
         return _local_version(os.fstat(self.fileno()))
 
 
@@ -374,7 +369,6 @@ class StoredFile:
         self.seek, self.read, self.close = self._file.seek, self._file.read, self._file.close
 
     def readinto(self, buffer: memoryview) -> int | None:
-        """As in Python's files."""
         got: int | None = self._file.readinto(buffer)
         return got
 
@@ -531,13 +525,11 @@ def path_in(folder: str, name: str) -> str:
 
 
 def folder_of(path: str) -> str:
-    """The folder of a file or folder, by its path or URI."""
     place, options = _place_and_options(path)
     return f"{place.rpartition('/')[0]}{options}"
 
 
 def name_of(path: str) -> str:
-    """The name of a file or folder, by its path or URI."""
     return _place_and_options(path)[0].rpartition("/")[2]
 
 

@@ -163,7 +163,6 @@ class FetchPiece:
 
     @property
     def size_bytes(self) -> int:
-        """The estimated number of bytes."""
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
 
     def after(self, start: int, end: int) -> FetchPiece:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -449,16 +449,6 @@ class _Looked(NamedTuple):
         mine, others = (each.last.crc.tolist() for each in (self, other))
         return self.is_readable and other.is_readable and self.end == other.end and mine == others
 
-    def contains(self, other: _Looked) -> bool:
-        """Whether the copy has the last batch of the other one (same offset, same CRC), and so all before it."""
-        if self.end < other.end or not len(other.last) or self.equals(other):
-            return self.end >= other.end
-        offset, crc = int(other.last.base_offset[0]), int(other.last.crc[0])
-        with suppress(NotReadable):
-            there = self.log.asked(lambda log: log.headers_at(offset))
-            return bool(((there.base_offset == offset) & (there.crc == crc)).any())
-        return False
-
     def __str__(self) -> str:
         copy = self.log.copy
         if not self.is_readable:
@@ -467,8 +457,8 @@ class _Looked(NamedTuple):
 
 
 def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
-    """Among several copies of a partition the one that contains the others. If none does, the one with the newest
-    confirmed leader epoch at its end, then the furthest end, then the first given.
+    """Among several copies of a partition the one with the newest confirmed leader epoch at its end, then the furthest
+    end, then the first given.
 
     A follower can lag, and can have a tail that was never committed: the copy with the higher epoch is right (KIP-101).
     A copy that cannot be read is only chosen if no other one can.
@@ -484,10 +474,8 @@ def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
             chosen += candidates
             continue
         looked_at = [_look(copy) for copy in candidates]
-        best, *rest = [each for each in looked_at if each.is_readable] or looked_at[:1]
-        for each in rest:
-            if not best.contains(each) and (each.contains(best) or (each.epoch, each.end) > (best.epoch, best.end)):
-                best = each
+        readable = [each for each in looked_at if each.is_readable]
+        best = max(readable or looked_at, key=lambda each: (each.epoch, each.end))
         chosen.append(best.log.copy)
         for each in looked_at:
             if each is not best and each.equals(best):

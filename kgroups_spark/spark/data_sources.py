@@ -30,7 +30,7 @@ from kgroups_spark.messages.coordinator_records import (
     Undecodable,
 )
 from kgroups_spark.messages.schema import Field
-from kgroups_spark.records.columns import CorruptBatch, RecordColumns, binary_slices, control_type, control_type_name
+from kgroups_spark.records.columns import RecordColumns, binary_slices, control_type, control_type_name
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import (
     FETCHERS_PER_BROKER,
@@ -184,12 +184,15 @@ def shared_options(given: Mapping[str, str]) -> dict[str, Any]:
         raise BadOption(
             f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
         )
+    fails = given.get("failondataloss", "true")
+    if fails.lower() not in ("true", "false"):
+        raise BadOption(f"failOnDataLoss is true or false, not {fails!r}")
     return {
         "topics": topics,
         "starting_offsets": starts,
         "ending_offsets": ends,
         "min_partitions": number("minPartitions", given.get("minpartitions", "0")),
-        "fail_on_data_loss": _truth("failOnDataLoss", given.get("failondataloss", "true")),
+        "fail_on_data_loss": fails.lower() == "true",
     }
 
 
@@ -223,14 +226,7 @@ def number(name: str, text: str) -> int:
 
 
 def short(text: str) -> str:
-    """The value of an option for a message."""
     return repr(text if len(text) <= 100 else f"{text[:100]}...")
-
-
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise BadOption(f"{name} is true or false, not {text!r}")
-    return text.lower() == "true"
 
 
 COLUMNS = spark_schema(pa.schema(DECODED))
@@ -306,7 +302,6 @@ _TYPES = {
 
 
 def _types_of(log: CoordinatorLog, record: str) -> dict[int, RecordType]:
-    """The record types of that name, by number."""
     return {number: each for number, each in log.record_types.items() if each.name.removeprefix("Legacy") == record}
 
 
@@ -686,17 +681,15 @@ class KafkaSegmentsReader(DataSourceReader):
                 if end_offset is not None:
                     item = item.take(item.offset < end_offset)
                 yield from record_batches(span.topic, span.partition, item)
-            elif self._options.fail_on_data_loss and not _is_past(item, end_offset):
+            elif self._options.fail_on_data_loss and (
+                end_offset is None or item.base_offset is None or item.base_offset < end_offset
+            ):
                 raise CorruptLog(
                     f"{path}, byte {item.position}: {item.size} bytes cannot be read: {item.detail}; "
                     "failOnDataLoss=false passes over them"
                 )
         if reading.unconfirmed is not None and self._options.fail_on_data_loss:
             raise CorruptLog(f"{reading.unconfirmed}; failOnDataLoss=false passes over the batch")
-
-
-def _is_past(item: CorruptBatch, end_offset: int | None) -> bool:
-    return end_offset is not None and item.base_offset is not None and item.base_offset >= end_offset
 
 
 def plan_ranges(options: SegmentsOptions) -> list[SegmentRange]:

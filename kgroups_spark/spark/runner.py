@@ -37,7 +37,6 @@ class SparkRunner:
         return self.collected(self.frame(given, files).mapInArrow(self.function(task), self.reports)) if given else []
 
     def function(self, task: Task) -> Task:
-        """The task for mapInArrow."""
         return with_storage(task)
 
     def collected(self, reports: DataFrame) -> list[Line]:

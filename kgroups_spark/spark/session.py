@@ -306,9 +306,8 @@ def _remember_jars(spark: SparkSession) -> None:
 
 # Spark's JVM, if this process starts it: its output and that of its workers passes through here, and it can be ended.
 #
-# During the start, Ivy and the JVM print many lines that matter only if the start fails, so they are held back. After
-# an
-# interruption their lines are dropped, because they are only about that.
+# During the start, Ivy and the JVM print many lines that matter only if the start fails, so they are held back. Lines
+# after an interruption are dropped, because they are only about that.
 
 MOST_LINES = 2000  # lines held back during a start; the newest count
 SECONDS_TO_END = 5.0

@@ -167,7 +167,7 @@ class Disturbances:
             assert _commits(lake) == left, f"{lake}: {tried} changed something"
             return False
         except KgroupsError as refused:
-            assert "an unfinished rebuild" in str(refused), f"{lake}: {tried}: {refused}"
+            assert "an unfinished audit" in str(refused), f"{lake}: {tried}: {refused}"
             assert tried.run == "maintain", f"{lake}: {tried}: {refused}"
         # It had no claim yet: it goes on after the other one.
         assert not left or operation(tried.struck) == "create", f"{lake}: {tried} did not notice"

@@ -52,9 +52,9 @@ def test_a_schema_gets_the_same_tables_as_a_folder(spark, lake, schema, chosen, 
     assert set(lake.place.names()) == set(TABLES)
     for name, table in TABLES.items():
         assert spark.table(f"`{schema}`.{name}").schema == table.schema, name
-        assert lake.identifier(name) == f"`spark_catalog`.`{schema}`.`{name}`"
+        assert lake.place.identifier(name) == f"`spark_catalog`.`{schema}`.`{name}`"
         assert lake.table(name).properties() == table_properties(table)
-        described = spark.sql(f"DESCRIBE TABLE EXTENDED {lake.identifier(name)}").where("col_name = 'Comment'")
+        described = spark.sql(f"DESCRIBE TABLE EXTENDED {lake.place.identifier(name)}").where("col_name = 'Comment'")
         assert described.first()["data_type"] == table.comment
     for name in chosen.some(TABLES, 3):
         folder.create_table(TABLES[name])
@@ -98,7 +98,7 @@ def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake):
     assert topic_ids(lake) == ["a", "c", "d"]
     assert [row.topic_id for row in lake.read(table, version).collect()] == ["a"]
     assert lake.read_files(table).schema == TABLES[table].schema
-    last = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").first()
+    last = lake.spark.sql(f"DESCRIBE HISTORY {lake.place.identifier(table)} LIMIT 1").first()
     assert f"kgroups-spark audit {third}" in (last.userMetadata, last.engineInfo)
 
 

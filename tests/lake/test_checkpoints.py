@@ -87,7 +87,7 @@ def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     """Audit 7 was the last that finished, 8 to 11 were killed; checkpoints are at 3, 6 and 9."""
     table = lake.table("groups")
     lake.spark.sql(
-        f"ALTER TABLE {lake.identifier('groups')} SET TBLPROPERTIES ('delta.checkpointInterval' = '{INTERVAL}')"
+        f"ALTER TABLE delta.`{lake.table('groups').path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '{INTERVAL}')"
     )
     commit_until(table, 11)  # version 1 set the property: audit n is version n
     left = table.files(7)

@@ -128,7 +128,7 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake):
     newest = [(2, "running"), (2, "finished"), (3, "running"), (4, "running")]
     assert [(row.audit_id, row.status) for row in ledger.newest()] == newest
     # However OPTIMIZE mixes them, and also where Spark reads them.
-    spark.sql(f"OPTIMIZE {lake.identifier('audits')}")
+    spark.sql(f"OPTIMIZE delta.`{lake.table('audits').path}`")
     assert [(row.audit_id, row.status) for row in ledger.newest()] == newest
     ledger.append(fake_row(4, "finished"))
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]

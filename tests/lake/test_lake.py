@@ -77,7 +77,9 @@ def test_a_lake_whose_ledger_is_damaged_is_reported_in_one_line(spark, lake):
 
 def test_a_lake_of_another_layout_is_refused(spark, lake):
     other = LAKE_VERSION + 1
-    spark.sql(f"ALTER TABLE {lake.identifier('audits')} SET TBLPROPERTIES ('{LAKE_VERSION_PROPERTY}' = '{other}')")
+    spark.sql(
+        f"ALTER TABLE delta.`{lake.table('audits').path}` SET TBLPROPERTIES ('{LAKE_VERSION_PROPERTY}' = '{other}')"
+    )
     for opened in (Lake.open, Lake.create):
         with pytest.raises(
             KgroupsError, match=f"has layout {other}; this version of kgroups-spark knows {LAKE_VERSION}:"

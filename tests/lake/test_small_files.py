@@ -76,7 +76,7 @@ def test_rows_come_out_sorted_by_group_and_log_offset(lake):
 def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake):
     for audit_id in (1, 2):
         append(lake, audit_id, commit(audit_id, audit_id, "g"))
-    optimize_by_delta = f"OPTIMIZE {lake.identifier('offset_commits')}"
+    optimize_by_delta = f"OPTIMIZE delta.`{lake.table('offset_commits').path}`"
     writer = LakeWriter(lake, 3, lambda: spark.sql(optimize_by_delta).collect())
     with pytest.raises(KgroupsError, match="another program rewrote its files at the same time"):
         optimize(writer, "offset_commits")

@@ -359,7 +359,7 @@ def test_a_rebuild_that_was_killed_comes_first(session, lake, monkeypatch):
         patch.setattr(Lake, "commit", break_at_members)
         with pytest.raises(OSError, match="the storage is gone"):
             run_rebuild(session, RebuildOptions(lake=str(lake), release_version="3.9"))
-    with pytest.raises(KgroupsError, match="an unfinished rebuild: run kgroups audit or kgroups rebuild"):
+    with pytest.raises(KgroupsError, match="an unfinished audit: run kgroups audit or kgroups rebuild"):
         maintain(session, lake)
 
 
