@@ -3,12 +3,15 @@
     <folder>/meta.properties                     cluster.id=...
     <folder>/<topic>-<partition>/partition.metadata      topic_id: ...
     <folder>/<topic>-<partition>/<20 digits>.log         batches; the digits are the base offset
-                                 <20 digits>.log.swap    a cleaned segment that is about to replace others
+                                 <20 digits>.log.swap    a cleaned segment that was about to replace others when the
+                                 broker stopped
+                                 <20 digits>.log.cleaned one that was not complete
 
-A partition with a swap file is listed again until the cleaner is done, or is refused: only a broker that starts knows
-which segments the file replaces. Other files (`.deleted`, `.cleaned`, indexes) and other folders
-(`<topic>-<partition>.<uuid>-delete`, `-future`, `-stray`) are not part of the log. A compressed segment is
-(`<20 digits>.log.gz`, of a copy): it is refused unless the segment itself is there, too.
+A broker that starts deletes the segments that a swap file covers, and the swap files from the first `.cleaned` file on:
+the other part of a segment that it was splitting (Kafka: LogLoader.scala 3.9, KAFKA-6264). This listing leaves them
+out, too. Other files (`.deleted`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`, `-future`, `-stray`)
+are not part of the log. A compressed segment is (`<20 digits>.log.gz`, of a copy): it is refused unless the segment
+itself is there, too.
 
 A running broker's cleaner replaces, merges and deletes segments while they are read. So a listing has the identity of
 each segment's file (`FileVersion`), which is checked when a segment is opened: see sources/partition_log.py,
@@ -45,6 +48,7 @@ from kgroups_spark.sources.partition_log import (
     SegmentChanged,
     SegmentFile,
     UnreadableSegment,
+    scan_segment,
 )
 from kgroups_spark.words import first_of
 
@@ -128,6 +132,7 @@ def _bad(path: str, why: str) -> BadCheckpoint:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
+_CLEANED_NAME = re.compile(r"(\d{20})\..*\.cleaned")
 LARGEST_PARTITION = (1 << 31) - 1  # that Kafka can have
 _COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
 
@@ -293,10 +298,10 @@ def _waits(folder: str) -> Iterator[float]:
 
 
 def keeps_changing(folder: str) -> KeepsChanging:
+    """The error, with advice."""
     return KeepsChanging(
-        f"the segments in {folder} changed each time they were listed: something writes them, or the broker stopped "
-        "while its cleaner replaced one (a file .log.swap). Give a copy that nobody writes, start that broker once, or "
-        "read the live cluster (--bootstrap-server)"
+        f"the segments in {folder} changed each time they were listed: something writes them. Give a copy that nobody "
+        "writes, or read the live cluster (--bootstrap-server)"
     )
 
 
@@ -309,17 +314,25 @@ def _segment_files(entries: Sequence[Entry]) -> set[tuple[str, object]]:
 
 
 def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
-    """The log's segments. Raises UnreadableSegment instead of leaving one out, and SegmentChanged while the cleaner
-    replaces some."""
+    """The segments that a broker would have after a start. Raises UnreadableSegment instead of leaving one out."""
     segments: dict[int, SegmentFile] = {}
+    swaps: list[SegmentFile] = []
+    cleaned = [int(match[1]) for entry in entries if (match := _CLEANED_NAME.fullmatch(entry.name))]
     for entry in entries:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
                 raise UnreadableSegment(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
+            segment = SegmentFile(entry.path, _number(entry.path, match[1], LARGEST_OFFSET), entry.size, entry.version)
             if match[2]:
-                raise SegmentChanged(f"{entry.path} is about to replace others")
-            number = _number(entry.path, match[1], LARGEST_OFFSET)
-            segments[number] = SegmentFile(entry.path, number, entry.size, entry.version)
+                swaps.append(segment)
+            else:
+                segments[segment.base_offset] = segment
+    swaps = [swap for swap in swaps if swap.base_offset < min(cleaned, default=LARGEST_OFFSET + 1)]
+    for swap in swaps:
+        end = next_offset(swap)
+        for base_offset in [base for base in segments if swap.base_offset <= base < end]:
+            del segments[base_offset]
+    segments |= {swap.base_offset: swap for swap in swaps}
     _require_not_compressed(entries)
     bases = sorted(segments)
     return tuple(
@@ -342,6 +355,12 @@ def _require_not_compressed(entries: Sequence[Entry]) -> None:
             raise UnreadableSegment(
                 f"{entry.path} is a compressed segment, and there is no {match[1]}: decompress it, or move it away"
             )
+
+
+def next_offset(segment: SegmentFile) -> int:
+    """The offset after the segment's last sound batch; without one, its base offset."""
+    batches, _ = scan_segment(segment)
+    return int(batches.last_offset[-1]) + 1 if len(batches) else segment.base_offset
 
 
 def _of_one_cluster(copies: Sequence[PartitionCopy]) -> list[PartitionCopy]:

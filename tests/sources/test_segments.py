@@ -7,7 +7,6 @@ import pytest
 
 from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.sources import segments
 from kgroups_spark.sources.files import FolderNotFound
 from kgroups_spark.sources.segment_log import SegmentLog, SegmentReading, Span, choose_copies
 from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
@@ -88,23 +87,39 @@ def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path: Path) -> None:
     assert base_offsets(copy) == [0]
 
 
-@pytest.mark.parametrize("other", ["", f"{0:020}.timeindex.cleaned"])
-def test_a_swap_file_that_a_stopped_broker_left_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
-) -> None:
-    """Only a broker that starts knows whether it replaces segments (LogLoader.scala of 3.9, KAFKA-6264)."""
-    monkeypatch.setattr(segments, "WAITS_S", (0.0, 0.0))
+def test_a_swap_file_replaces_the_segments_that_it_covers(tmp_path: Path) -> None:
     folder = tmp_path / f"{TOPIC}-0"
-    put(folder / log_name(0), segment(0, 1, 2))
-    put(folder / f"{log_name(0)}.swap", segment(2))
-    if other:
-        put(folder / other)
+    for base in (0, 10, 20, 30):
+        put(folder / log_name(base), segment(base, base + 1))
+    put(folder / f"{log_name(10)}.swap", segment(11, 21))
     (copy,) = find_partitions([str(tmp_path)])
-    assert copy.unreadable is not None
-    assert "the broker stopped while its cleaner replaced one (a file .log.swap)" in copy.unreadable
-    (folder / f"{log_name(0)}.swap").rename(folder / log_name(0))
+    assert [Path(file.path).name for file in copy.segments] == [log_name(0), f"{log_name(10)}.swap", log_name(30)]
+
+
+def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    put(tmp_path / f"{TOPIC}-0" / f"{log_name(0)}.swap")
+    put(tmp_path / f"{TOPIC}-0" / log_name(5), segment(5))
     (copy,) = find_partitions([str(tmp_path)])
-    assert copy.unreadable is None
+    assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap", log_name(5)]
+
+
+def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path: Path) -> None:
+    """KAFKA-6264: a broker splits a segment into `.cleaned` files, which it renames to `.swap`, the last one first."""
+    folder = tmp_path / f"{TOPIC}-0"
+    put(folder / log_name(0), segment(0))
+    put(folder / log_name(10), segment(10, 11, 12, 13))
+    put(folder / f"{log_name(10)}.cleaned", segment(10, 11))
+    put(folder / f"{log_name(12)}.swap", segment(12, 13))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [log_name(0), log_name(10)]
+    (folder / f"{log_name(10)}.cleaned").rename(folder / f"{log_name(10)}.swap")
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [
+        log_name(0),
+        f"{log_name(10)}.swap",
+        f"{log_name(12)}.swap",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +171,21 @@ def test_the_first_reading_of_a_segment_that_the_broker_has_merged_into_the_one_
     read = [offset for item in items if isinstance(item, RecordColumns) for offset in item.offset.tolist()]
     assert read == [*(offset for offset in first if offset < 10), *left_over, *range(20, 25)]
     assert len([item for item in items if isinstance(item, CorruptBatch)]) == bad
+
+
+@pytest.mark.parametrize(("cleaned", "is_used"), [(0, False), (10, True)])
+@pytest.mark.parametrize("kind", ["timeindex", "index", "txnindex"])
+def test_an_index_that_is_not_renamed_yet_leaves_the_swap_file_out(
+    tmp_path: Path, kind: str, cleaned: int, is_used: bool
+) -> None:
+    """On Windows the cleaner renames the log, and fails at an index that is still open: the broker's next start deletes
+    the swap file (LogLoader.removeTempFilesAndCollectSwapFiles of 4.3.1 takes every `.cleaned` file)."""
+    folder = tmp_path / f"{TOPIC}-0"
+    put(folder / log_name(0), segment(0, 1, 2))
+    put(folder / f"{log_name(0)}.swap", segment(2))
+    put(folder / f"{cleaned:020}.{kind}.cleaned")
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap" if is_used else log_name(0)]
 
 
 @pytest.mark.parametrize(
