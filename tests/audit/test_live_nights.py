@@ -11,11 +11,13 @@ import pytest
 from kgroups_spark.audit import run
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, open_source
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.result import Shortfall
+from kgroups_spark.audit.result import Shortfall, StateLogsResult
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay.state_logs import ClusterFact, Settings
+from kgroups_spark.replay.range_decoder import MOST_ROUNDS
+from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.replay.state_logs import ClusterFact, Settings, StateShardRead
 from tests.chosen import one_of
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
@@ -191,6 +193,13 @@ def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first:
     assert len(nights.lake.rows("transactional_ids")) == 1
 
 
+def test_a_partition_of_another_log_without_a_leader_is_a_shortfall(live: Live) -> None:
+    nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")]), Log(leader=-1)]})
+    audit = nights.night(["transaction-state"])
+    assert (audit.shortfall, audit.lacks_records) == (Shortfall(others=("__transaction_state-1",)), True)
+    assert any("their leaders did not answer: partition 1" in note for note in audit.audit.notes or ())
+
+
 def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> None:
     topics = ("__share_group_state", "__transaction_state")
     nights = live(**{OFFSETS: two_logs(), topics[0]: two_share_logs(), topics[1]: [Log([transaction_batch(0, "a")])]})
@@ -206,6 +215,23 @@ def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> N
     assert not any("no longer" in note for note in nights.night(["share-state"]).audit.notes or () if "__tr" in note)
 
 
+@pytest.mark.parametrize(
+    ("progress", "note"),
+    [
+        ({"number": 0, "unconfirmed": "a gap"}, "the last batch of partition 3 was not read (a gap)"),
+        ({"number": MOST_ROUNDS}, "partition 3: cleaned faster than the audit could read, 20 times in a row"),
+    ],
+)
+def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(
+    progress: dict[str, Any], note: str, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = StateShardRead("__transaction_state", [RangeProgress(3, start_offset=0, next_offset=9, **progress)])
+    monkeypatch.setattr(run, "audit_state_logs", lambda *_, **__: StateLogsResult(reads=(read,)))
+    audit = live(**{OFFSETS: two_logs()}).night()
+    assert audit.shortfall == Shortfall(others=("__transaction_state-3",))
+    assert any(each.startswith(f"__transaction_state: {note}") for each in audit.audit.notes or ())
+
+
 def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: Live) -> None:
     nights = live(**{OFFSETS: two_logs()})
     nights.night()
@@ -214,6 +240,17 @@ def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: L
         nights.night()
     del nights.brokers.instead["Fetch"]
     assert nights.night().audit.audit_id == 2
+
+
+def test_partitions_that_the_topic_no_longer_has_are_named(live: Live) -> None:
+    nights = live(**{OFFSETS: [*two_logs(), Log(commit_batches(1))]})
+    nights.night()
+    del nights.brokers.topics[OFFSETS][1:]
+    audit = nights.night()
+    assert "partitions 1-2 are no longer in the topic, which has 1: rows stay as they were last read" in (
+        audit.audit.notes or ()
+    )
+    assert not audit.lacks_records  # all that there is was read
 
 
 def test_a_partition_count_below_the_logs_own_is_refused(live: Live) -> None:

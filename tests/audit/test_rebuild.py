@@ -18,7 +18,7 @@ import pytest
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages import offset_commits
@@ -355,3 +355,11 @@ def test_an_audit_does_not_go_on_from_an_older_version_of_history(session, java,
     for act in acts:
         with pytest.raises(KgroupsError, match=f"has lost the newest version of table {name}"):
             act()
+
+
+def test_a_lake_without_history_and_a_partition_count_below_the_logs_own_are_refused(local, java, tmp_path):
+    Lake.create(local, str(tmp_path / "unaudited"))
+    with pytest.raises(UsageError, match=r"no audit of .* has finished"):
+        rebuild(local, tmp_path / "unaudited")
+    with pytest.raises(UsageError, match="--offsets-partitions 5: there is a partition 5, so there are 6 at least"):
+        rebuild(local, java, offsets_partitions=5)

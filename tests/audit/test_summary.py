@@ -51,6 +51,12 @@ def test_a_night_is_reported_in_a_few_lines():
     ]
 
 
+def test_a_night_without_new_records():
+    quiet = replace(AUDIT, partitions=(PartitionProgress(3, 220, 220),), rows_added={})
+    assert lines(quiet)[0] == "audit 7: no new records"
+    assert lines(quiet)[-1].endswith("rows added: none")
+
+
 def test_the_summary_has_quarantine_and_notes():
     said = lines(replace(AUDIT, quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
     assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]

@@ -42,6 +42,11 @@ def test_a_name_that_no_topic_can_have_is_unknown_without_a_request(name: str) -
     assert [each for each in brokers.asked if each != ("topics", [])] == []
 
 
+@pytest.mark.parametrize("name", ["...", ".t", "t..", "x" * 255, "A.b_c-9"])
+def test_brokers_are_asked_for_odd_but_valid_topic_names(name: str) -> None:
+    assert seen(FakeBrokers(known=[topic(name)], ends={(name, 0): (1, 2)}), (name, 0))[0][3:] == (1, 2, "ok")
+
+
 @pytest.mark.parametrize(
     ("metadata", "status"),
     [

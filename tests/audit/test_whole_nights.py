@@ -27,6 +27,7 @@ from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
+from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
@@ -105,6 +106,29 @@ def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
         rng = random.Random(seed)
         files = damaged(logs()[rng.choice(names)], rng)
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
+
+
+def streams_group_that_never_reconciles() -> Log:
+    """A member has only joined: no current assignment has its state."""
+    log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
+    log.member("s", "m", record_type=19, **STREAMS_MEMBER)
+    return log.later(10 * DAY).commit("g")
+
+
+STREAMS_MEMBER = {
+    "rebalanceTimeoutMs": 300_000,
+    "topologyEpoch": 0,
+    "processId": "p",
+    "userEndpoint": None,
+    "clientTags": [],
+}
+
+
+def test_a_member_without_current_assignment_does_not_reconcile() -> None:
+    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
+    (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
+    assert (finding["group_id"], finding["member_id"]) == ("s", "m")
+    assert "has no assignment at all" in finding["detail"]
 
 
 def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyPatch) -> None:

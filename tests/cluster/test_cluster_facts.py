@@ -172,6 +172,11 @@ def test_facts_that_need_a_missing_acl_are_left_out_and_a_note_names_it(
     assert reported.release_version == "4.3"
 
 
+def test_one_of_several_groups_without_permission_is_named() -> None:
+    reported = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
+    assert reported.notes == ("the configuration of group g and 1 other is unknown: grant DESCRIBE_CONFIGS on group g",)
+
+
 def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
     assert facts(lists_groups=False, **ALL).notes == ()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -56,3 +57,12 @@ def test_an_ended_process_is_known_to_be_gone():
         assert replace(owner, started="another").is_alive is False
         process.communicate(b"\n")
     assert owner.is_alive is False
+
+
+def test_a_zombie_is_no_running_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert process_start(process.pid) is None
+    finally:
+        process.wait()

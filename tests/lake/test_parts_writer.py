@@ -120,3 +120,17 @@ def test_statistics_are_left_out_for_a_column_without_them(tmp_path):
         "maxValues": {},
         "nullCount": {},
     }
+
+
+def test_a_column_of_nulls_has_no_bounds(writer):
+    _, stats = written(writer, rows_of("offset_commits", {"log_timestamp": None}))
+    assert "log_timestamp" not in {**stats["minValues"], **stats["maxValues"]}
+    assert stats["nullCount"]["log_timestamp"] == 1
+
+
+def test_row_groups_of_the_ledger_have_few_rows(tmp_path):
+    """A command reads one of them."""
+    (tmp_path / "audits").mkdir()
+    part = PartWriter("audits", str(tmp_path), 1).write(rows_of("audits", *({"audit_id": n} for n in range(150))))
+    assert part is not None
+    assert pq.read_metadata(tmp_path / "audits" / part.path).num_row_groups == 2

@@ -159,3 +159,12 @@ def test_a_range_that_a_later_one_covers_is_dropped() -> None:
     # It does not cover what was replaced below it, nor another partition.
     later = ReplacedRange(0, 80, 90, 9)
     assert Replaced((second, other)).and_also([later]).ranges == (second, later, other)
+
+
+def test_another_logs_checkpoint_is_never_replaced() -> None:
+    row = {"offsets_partition": 0, "log_offset": 90, "audit_id": 1}
+    table = rows_of("checkpoints", {**row, "log": "__transaction_state"}, row)
+    left = RANGES.rows_left("checkpoints", pa.dataset.dataset(table), ["log"], ())
+    assert left.to_pylist() == [{"log": "__transaction_state"}]
+    by_sql = duckdb.sql(f'SELECT log FROM "table" WHERE NOT ({RANGES.condition("checkpoints")})').fetchall()
+    assert by_sql == [("__transaction_state",)]

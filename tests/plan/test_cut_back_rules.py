@@ -93,6 +93,22 @@ def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path)
     assert plan.before == plan.cut.before
 
 
+def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> None:
+    plan = planned(folder, CUT_BACK, READ)
+    assert plan.cut is not None
+    assert plan.cut.note(0, plan.log) == (
+        "the log of partition 0 was cut back: the range from 5 to 9 is replaced, the log now ends at 7; it was read "
+        "again from its start"
+    )
+
+
+def test_without_a_checksum_the_topic_id_must_identify_the_log(folder: Path) -> None:
+    with pytest.raises(AnotherLog, match="if the log has changed, --accept-log-change"):
+        planned(folder, CUT_BACK, replace(READ, topic_id=None))
+    plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
+    assert plan.cut is not None and plan.cut.from_offset == 5
+
+
 def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path) -> None:
     with pytest.raises(
         AnotherLog,

@@ -10,6 +10,7 @@ import pytest
 
 from kgroups_spark.audit.plan import DeleteRetention, PartitionPlan, plan_audit
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, Reading
+from kgroups_spark.sources import segment_log
 from kgroups_spark.words import to_epoch_ms
 from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
@@ -109,3 +110,20 @@ def test_the_last_read_is_by_the_audit_that_last_found_records(log: Path) -> Non
     earlier = (audit_row(1, 3), audit_row(2, 3, records=0), audit_row(4, 3, status=RUNNING))
     why = planned(log, idle, HOUR, earlier=earlier).why_read_again
     assert why is not None and "last read 2d 1h ago" in why
+
+
+def test_a_deleted_start_is_missing_even_if_other_gaps_are_known_only_by_reading(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_log.SegmentLog, "missing_from", lambda *_: None)
+    undecided = planned(log, audit_row(1, 3), 99 * HOUR)
+    assert (undecided.why_read_again, undecided.undecided is None) == (None, False)
+    (log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
+    assert "and 1 of 8 offsets were gone" in (planned(log, audit_row(1, 2), 99 * HOUR).why_read_again or "")
+
+
+def test_a_full_audit_needs_no_reason(log: Path) -> None:
+    for since in (HOUR, 99 * HOUR):
+        partition = planned(log, audit_row(1, 3), since, full=True)
+        assert (partition.read_again, partition.why_read_again) == (True, None)
+    assert planned(log, audit_row(1, 3), 99 * HOUR).why_read_again is not None

@@ -14,7 +14,7 @@ from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.sources import segment_log
 from tests.logs.log_files import Files
-from tests.logs.planned_batches import TOPIC_ID, commits
+from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
@@ -208,3 +208,17 @@ def rows_of_partition_1(audited: Audited, topic: str) -> list[dict[str, object]]
     table = {GROUPS: "committed_offsets", TRANSACTIONS: "transactional_ids", SHARES: "share_partitions"}[topic]
     of = "offsets_partition" if topic == GROUPS else "state_partition"
     return [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(table) if row[of] == 1]
+
+
+def test_no_note_tells_of_a_partition_of_which_nothing_is_replaced() -> None:
+    files = all_logs(5)
+    for number in (0, 1, 2):
+        files[f"{GROUPS}-{number}/partition.metadata"] = f"topic_id: {TOPIC_ID}\n".encode()
+    audited = audit(files, HOW)
+    for number in (0, 1, 2):
+        files[f"{GROUPS}-{number}/partition.metadata"] = f"topic_id: {OTHER_TOPIC_ID}\n".encode()
+    notes = audited.night(files, ACCEPT).audit.notes or ()
+    assert [note[:26] for note in notes if "read again" in note] == [
+        "partition 1 is read again ",
+        "partition 2 is read again ",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
     assert [(p.position, p.end) for p in log_range.pieces] == [(len(first), len(first) + len(second)), (0, 104)]
     lake.audit()
     assert (lake.records, lake.next_offset) == (6, 6)
+
+
+def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log: Path) -> None:
+    (log.parent / "meta.properties").write_text("cluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
+    write(log, 0, batch(0, commits(3)))
+    lake = Lake(log.parent)
+    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
+    assert lake.last is not None
+    lake.last = replace(lake.last, cluster_id="ciWo7IWazngRchmPES6q5A\\=\\=")
+    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
 
 
 def test_a_half_written_batch_is_read_once_it_is_complete(log: Path) -> None:

@@ -131,6 +131,12 @@ def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_
         assert last_batch(read_now(plan(entry), apart)) == (100, expected, 9)
 
 
+@pytest.mark.parametrize("epoch", [None, -1])
+def test_a_last_batch_of_an_old_message_has_no_leader_epoch(epoch: int | None) -> None:
+    ranges = [read(0, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9)]
+    assert last_batch(read_now(plan(BEFORE), ranges)) == (100, None, 9)
+
+
 def test_without_new_batches_the_last_batch_stays() -> None:
     found = read_now(plan(BEFORE), [read(-1, 100, 30, last_batch_offset=99)])
     assert (found.start_offset, found.end_offset, found.offsets_missing) == (100, 100, 0)

@@ -295,6 +295,17 @@ class TestLeaderLost:
         assert ([p.offsets_partition for p in settled.partitions], [*settled.left]) == ([0], [1])
         assert settled.left_notes == ["partition 1 is left to the next audit: t-1 has returned nothing"]
 
+    def test_the_note_on_several_quotes_one_and_says_so(self) -> None:
+        plan = replace(self.two_partitions(), left={3: LeaderLost("t-3 is away"), 5: LeaderLost("t-5 says NOT_LEADER")})
+        said = "partitions 3, 5 are left to the next audit: t-3 is away; the leaders of the others were lost, too"
+        assert plan.left_notes == [said]
+
+    def test_after_the_first_other_partitions_are_waited_for_less(self) -> None:
+        cluster = CleanedCluster([])
+        opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+        opener.lose_patience()
+        assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
+
     def test_of_all_partitions_is_an_error(self) -> None:
         plan = self.two_partitions()
         with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):

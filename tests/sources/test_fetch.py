@@ -49,6 +49,15 @@ def wrapped(first: int, last: int, magic: int) -> bytes:
     return message(last, None, compress(1, inner), magic=magic, attributes=1)
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("cut", [1, 2, 5, 6])
+def test_a_compressed_message_belongs_to_the_range_of_its_first_record(magic: int, cut: int) -> None:
+    log, firsts = [wrapped(0, 0, magic), wrapped(1, 4, magic), wrapped(5, 9, magic)], (0, 1, 5)
+    before = sum(first < cut for first in firsts)
+    assert fetched(FakeCluster(log), 0, cut) == b"".join(log[:before])
+    assert fetched(FakeCluster(log), cut, 10) == b"".join(log[before:])
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> list[bytes]:
     """Batches of all formats with gaps between them."""

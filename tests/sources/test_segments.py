@@ -55,6 +55,13 @@ def test_a_cluster_id_is_read_as_java_writes_it(tmp_path: Path) -> None:
     assert copy.cluster_id == "ciWo7IWazngRchmPES6q5A=="
 
 
+def test_a_number_with_leading_zeros_is_no_partition(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-002" / log_name(0), segment(0))
+    for folder in (tmp_path, tmp_path / f"{TOPIC}-002"):
+        with pytest.raises(NoPartitions):
+            find_partitions([str(folder)])
+
+
 @pytest.mark.parametrize("name", [f"{TOPIC}-2147483648/{0:020d}.log", f"{TOPIC}-0/{1 << 63:020d}.log"])
 def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
     put(tmp_path / name, segment(0))
@@ -319,4 +326,12 @@ def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
         put(tmp_path / broker / "meta.properties", f"cluster.id=cluster-{broker}\n")
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
     with pytest.raises(MixedClusters, match=r"cluster id cluster-one in .*one.*, cluster-two in .*two"):
+        find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
+
+
+def test_folders_of_a_topic_that_was_created_again_are_refused(tmp_path: Path) -> None:
+    for broker, topic_id in (("one", "AAAAAAAAAAAAAAAAAAAAAQ"), ("two", "AAAAAAAAAAAAAAAAAAAAAg")):
+        put(tmp_path / broker / f"{TOPIC}-0" / "partition.metadata", f"version: 0\ntopic_id: {topic_id}\n")
+        put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
+    with pytest.raises(MixedClusters, match="topic id AAAAAAAAAAAAAAAAAAAAAQ in"):
         find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])

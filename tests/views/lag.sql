@@ -45,6 +45,6 @@ VALUES ('behind', 't', 0, 0, 100, 60, 0, false, h(24)), ('behind', 't', 0, 0, 10
   ('quoted', 'it''s', 0, 6, 6, 1, 1, true, h(24)), ('lowest', 't', 0, 0, 100, NULL, NULL, true, h(24)),
   ('highest', 't', 1, 10, 12, 12 - 9223372036854775807, 0, NULL, h(24));
 
-SELECT group_id, lag, log_end_offset FROM share_lag;
-VALUES ('s0', 57, 100), ('s1', NULL, 100), ('s2', NULL, 100), ('s3', -1, 12), ('s4', NULL, 100), ('s5', 9223372036854775807, 100),
-  ('s6', NULL, NULL), ('s7', NULL, NULL), ('s8', NULL, NULL);
+SELECT group_id, lag, log_end_offset, records_lost FROM share_lag;
+VALUES ('s0', 57, 100, 0), ('s1', NULL, 100, NULL), ('s2', NULL, 100, 0), ('s3', -1, 12, 0), ('s4', NULL, 100, NULL),
+  ('s5', 9223372036854775807, 100, 9223372036854775707), ('s6', NULL, NULL, NULL), ('s7', NULL, NULL, NULL), ('s8', NULL, NULL, NULL);

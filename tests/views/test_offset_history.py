@@ -175,6 +175,15 @@ def owners(*versions: Record) -> list[tuple[Any, ...]]:
     )
 
 
+def test_a_member_that_comes_from_elsewhere_begins_a_new_span() -> None:
+    log = (version(1, "a", 0), version(3, "a", 0, client_host="/10.0.0.2"), version(5, "a", 0))
+    assert owners(*log) == [
+        (0, "a", "/10.0.0.1", 1, 3, at(3)),
+        (0, "a", "/10.0.0.1", 5, None, None),
+        (0, "a", "/10.0.0.2", 3, 5, at(5)),
+    ]
+
+
 def test_an_end_without_a_time_has_the_next_known_time_else_the_last_at_which_it_held() -> None:
     corrected = version(3, "a", log_timestamp=None)
     assert [row[3:] for row in owners(version(1, "a", 0), corrected)] == [(1, 3, at(1))]

@@ -241,6 +241,12 @@ def test_extensions_that_would_break_the_message_are_refused(options):
         extensions(options)
 
 
+def test_a_secret_sent_in_the_clear_is_noted():
+    notes = []
+    token_source({URL: "http://idp/token"}, OPTIONS, notes)
+    assert notes == ["sasl.oauthbearer.token.endpoint.url is http: the client's secret is sent in clear text"]
+
+
 def test_no_secret_is_printed_or_logged(caplog):
     caplog.set_level(logging.DEBUG)
     token = fresh_jwt()
