@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 30_530, "lines": 48_120, "files": 148, "folders": 15},
-    "tests": {"code": 35_850, "lines": 54_060, "files": 442, "folders": 34},
+    "kgroups_spark": {"code": 30_220, "lines": 47_380, "files": 148, "folders": 15},
+    "tests": {"code": 37_000, "lines": 55_550, "files": 448, "folders": 34},
 }
-LONGEST_FILE = 917
+LONGEST_FILE = 865
 
 
 def lines_of_code(path: Path) -> int:
