@@ -215,6 +215,14 @@ def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> N
     assert not any("no longer" in note for note in nights.night(["share-state"]).audit.notes or () if "__tr" in note)
 
 
+def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: Live) -> None:
+    nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")])]})
+    read = [nights.night(include) for include in (["transaction-state"], ["transaction-state"], [])]
+    assert [[each.records for each in night.audit.state_partitions] for night in read] == [[1], [0], [0]]
+    assert [each.end_offset for each in read[-1].audit.state_partitions] == [1]
+    assert "__transaction_state: 1 new record from 1 partition" not in "".join(read[1].lines())
+
+
 @pytest.mark.parametrize(
     ("progress", "note"),
     [
