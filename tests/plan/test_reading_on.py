@@ -183,17 +183,6 @@ def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
     assert len(cluster.requests) == 3
 
 
-def test_ranges_read_on_are_numbered_after_the_planned_one_and_continue_it() -> None:
-    cluster = CleanedCluster([])
-    plan = planned(cluster)
-    cluster.happens = [write_and_clean] * 5
-    first, *others = read(cluster, plan).progress
-    starts = [each.start_offset for each in others]
-    assert starts == [each.next_offset for each in (first, *others[:-1])]
-    assert [each.number for each in others] == list(range(1, len(others) + 1))
-    assert all(each.missing for each in others[:-1])
-
-
 def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() -> None:
     cluster = CleanedCluster([])
     plan = planned(cluster)
