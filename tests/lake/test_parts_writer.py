@@ -35,6 +35,8 @@ def test_a_part_has_the_given_rows_and_reports_size_records_and_bounds(writer):
     )
     table, stats = written(writer, rows)
     assert table.equals(rows)
+    (path,) = (Path(writer.lake_uri) / "offset_commits").iterdir()
+    assert pq.read_metadata(path).row_group(0).column(0).compression == "ZSTD"
     assert stats == {
         "numRecords": 2,
         "minValues": {
