@@ -15,13 +15,13 @@ from kgroups_spark.coordinator import events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from kgroups_spark.offsets import columns, removals
 from kgroups_spark.offsets.columns import Border, SlotRange, ranges_between
-from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, other_records, replay_offsets
+from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
 from tests.chosen import Chosen, some_of
 from tests.coordinator.records import Log, X, Y
 from tests.coordinator.replay_row import ReplayRow
-from tests.offsets.log_tables import history_of, table
+from tests.offsets.log_tables import history_of
 from tests.offsets.random_logs import BORDERS, random_log
 from tests.offsets.replayed_offsets import Row, replayed, state_rows, state_tables, without_slots
 from tests.replay.replayed_shards import assert_as_objects
@@ -156,20 +156,3 @@ def test_a_topic_that_comes_again_under_another_id():
 def test_an_empty_log():
     assert_as_objects([], "4.3")
     assert [len(table) for table in state_tables(replayed([], release("4.3")).state)] == [0, 0, 0, 0]
-
-
-def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0():
-    log = Log().commit(1, record_type=0, value_version=1).commit(2)
-    (row,) = replay_rows.failure_rows(replayed(log.rows, release("4.3")), audit_id=1).to_pylist()
-    assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")
-    assert (row["record_type"], row["record_name"], row["value_version"]) == (0, "LegacyOffsetCommit", 1)
-    assert (row["group_id"], row["topic"], row["coordinator_fails"]) == ("g", "t", True)
-    assert [row[name] for name in ("file", "file_position", "raw_key", "raw_value", "resolved_by")] == [None] * 5
-
-
-def test_only_quarantined_records_with_a_producer_are_in_transactions():
-    row = {"audit_id": 1, "offsets_partition": 0, "log_offset": 4, "record_count": 1, "reason": "truncated"}
-    rows = [row | {"producer_id": 7}, row, row | {"producer_id": 7, "reason": "corrupt_batch"}]
-    rows.append(row | {"producer_id": 7, "record_count": 0, "reason": "load_would_fail"})
-    found = other_records(table("group_records", []), table("quarantine", rows))
-    assert found.producer_id.tolist() == [7]
