@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks import nights
 from benchmarks.generate_log import SLOTS_PER_GROUP, Shape, generate, generate_live, generate_rebalance
@@ -232,22 +233,31 @@ def _audited(log: Path, lake: Path, *, is_new: bool = True) -> dict[str, float]:
 
 
 IMPORTS = "import benchmarks.in_process"
+SESSION = "from kgroups_spark.spark.session import spark_session; spark_session().range(1).collect()"
+# Java's own classes alone.
+WITHOUT_ARCHIVE = {"SPARK_SUBMIT_OPTS": "-XX:SharedArchiveFile=none"}
 
 
 def _start(options: argparse.Namespace, work: Path) -> list[Ratio]:
-    """Imports, and an audit with nothing new beyond them."""
+    """Imports, an audit with nothing new beyond them, and a session with and without the archive of classes."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     log, lake = _log(work, _shape(options, options.records // 5, kind="usual")), work / "start"
     _audited(log, lake)
     ours, libraries, nothing_new = list[float](), list[float](), list[float]()
+    with_archive, without = list[float](), list[float]()
+    nights.cpu_of([sys.executable, "-c", SESSION])  # writes the archive, if there is none
     for number in range(options.audit_rounds):
         _say(f"imports and nothing new, round {number + 1} of {options.audit_rounds}")
         ours.append(nights.cpu_of([sys.executable, "-c", IMPORTS]))
         libraries.append(nights.cpu_of([sys.executable, "-c", "import numpy, pyarrow"]))
         nothing_new.append(_audited(log, lake, is_new=False)["audit"])
+        with_archive.append(nights.cpu_of([sys.executable, "-c", SESSION]))
+        with mock.patch.dict(os.environ, WITHOUT_ARCHIVE):
+            without.append(nights.cpu_of([sys.executable, "-c", SESSION]))
     return [
         _ratio("imports of an audit without Spark, against NumPy, pyarrow", ours, libraries, 1.5),
         _ratio("nothing new without Spark, against its imports", nothing_new, ours, None),
+        _ratio("a session with the archive of Spark's classes, without", with_archive, without, 0.75),
     ]
 
 

@@ -1,25 +1,18 @@
-"""An archive of the classes that Spark and Delta load, with which each JVM of the tests starts with half the work (JVMs
-call it class data sharing). Without it the session of the tests and each process with Spark load them from some 300
-jars, 10 s of CPU each.
+"""The archive of the classes that Spark and Delta load, with which each JVM of the tests starts with half the work.
 
-It is in the virtual environment, and names that environment's jars by path and time. A JVM with other jars, or with a
-configuration folder on its class path, does not use it.
+It is the one that `kgroups` writes for itself (`class_archive`), here before the first test: processes of tests end too
+abruptly to write one, and the JVMs of spark-submit and of clusters take it by an option.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyspark
-
-from kgroups_spark.spark.session import ivy_folder, spark_session
+from kgroups_spark.spark.session import class_archive, ivy_folder, spark_session
 from tests.maven import one_at_a_time
 from tests.platforms.jars import spark_jars
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
@@ -28,56 +21,20 @@ ROOT = Path(__file__).parents[1]
 
 
 def with_shared_classes() -> str:
-    """A JVM's options. The first process that calls this writes the archive, which takes half a minute of CPU; others
+    """A JVM's option. The first process that calls this writes the archive, which takes half a minute of CPU; others
     wait for it."""
-    with one_at_a_time(Path(sys.prefix) / "spark-classes.lock"):
-        # Named by its jars, which are missing on a machine that has never run this.
+    with one_at_a_time(ivy_folder() / "spark-classes.lock"):
         spark_jars()
-        archive = _archive()
-        if not archive.is_file():
-            _write(archive)
-    return f"-XX:SharedArchiveFile={archive}"
+        if "ArchiveClassesAtExit" in class_archive():
+            own = {name: value for name, value in os.environ.items() if name != JVM_OPTIONS}
+            subprocess.run([sys.executable, "-m", __name__], cwd=ROOT, env=own, check=True)
+        return class_archive()
 
 
-def _archive() -> Path:
-    java = Path(shutil.which("java") or "java").resolve()
-    known = [f"{file} {file.stat().st_mtime_ns}" for file in (java, *_jars())]
-    return Path(sys.prefix) / f"spark-classes-{zlib.crc32(repr(known).encode()):08x}.jsa"
-
-
-def _jars() -> Iterator[Path]:
-    yield from sorted((Path(pyspark.__file__).parent / "jars").iterdir())
-    yield from sorted(ivy_folder().glob("jars/io.delta_*.jar"))
-
-
-def _write(archive: Path) -> None:
-    part = archive.with_suffix(".part")  # a killed run leaves at most this file
-    for older in archive.parent.glob("spark-classes-*.*"):
-        older.unlink()
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, str(part)],
-        cwd=ROOT,
-        # A JVM that reads an archive cannot write one.
-        env={name: value for name, value in os.environ.items() if name != JVM_OPTIONS},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode or not part.is_file():
-        raise RuntimeError(f"no archive of Spark's classes was written: {done.stdout[-3000:]}")
-    part.rename(archive)
-
-
-def main(archive: str) -> None:
-    """Writes the classes that a JVM has loaded after a write, a change and a query."""
+def main() -> None:
+    """Ends a JVM that has written, changed and queried a table."""
     with TemporaryDirectory() as folder:
-        settings = {
-            **FOR_SMALL_LAKES,
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:ArchiveClassesAtExit={archive}",
-            "spark.sql.warehouse.dir": folder,
-        }
-        spark = spark_session("classes", settings)
+        spark = spark_session("classes", {**FOR_SMALL_LAKES, "spark.sql.warehouse.dir": folder})
         gateway = spark.sparkContext._gateway
         assert gateway is not None
         spark.range(3).mapInArrow(lambda batches: batches, "id long").write.format("delta").save(folder)
@@ -90,4 +47,4 @@ def main(archive: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

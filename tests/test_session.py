@@ -5,6 +5,7 @@ import re
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -45,6 +46,36 @@ def test_a_collector_that_the_user_has_chosen_counts(variable: str | None, monke
         given = "-Xss4m"
     assert session.COLLECTOR not in session.java_options(given)
     assert session.java_options(given).endswith("-Xss4m" if variable else "-XX:+UseZGC")
+
+
+def test_classes_come_from_an_archive_that_is_whole_and_newer_than_the_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
+    asked = session.class_archive()
+    assert asked in session.java_options("").split()
+    with mock.patch.dict(os.environ, SPARK_CONF_DIR="conf"):
+        assert "Archive" not in session.java_options("")
+    option, _, name = asked.partition("=")
+    assert option == "-XX:ArchiveClassesAtExit"
+    archive = Path(name)
+    archive.parent.mkdir()
+    archive.write_bytes(b"\xf0\x0b")  # of a JVM in which Spark did not start
+    assert session.class_archive() == asked
+    with archive.open("wb") as sparse:
+        sparse.truncate(session.SMALLEST_ARCHIVE + 1)  # of one that was killed while it wrote
+    assert session.class_archive() == asked
+    with archive.open("r+b") as sparse:
+        sparse.write(b"\xf0\x0b")
+    assert session.class_archive() == f"-XX:SharedArchiveFile={archive}"
+    os.utime(archive, (0, 0))  # Spark was installed again since
+    assert session.class_archive() == asked
+
+
+@pytest.mark.parametrize("given", ["-XX:SharedArchiveFile=own.jsa", "-XX:ArchiveClassesAtExit=own.jsa"])
+def test_an_archive_that_the_user_has_chosen_counts(given: str) -> None:
+    assert session.java_options(given).count("Archive") == 1
 
 
 @pytest.mark.spark
