@@ -1,5 +1,5 @@
 -- By group, the first partition or task that several members have, and the number of others. Members of share groups
--- share partitions.
+-- share partitions. Nearly all partitions have one member, so members are listed after those are counted out.
 SELECT *, nullif(count(*) OVER of_group - 1, 0) AS others
 FROM (
   SELECT how, offsets_partition, group_id, id, partition, min(topic) AS topic, max(member_id) AS member_id,
@@ -9,6 +9,9 @@ FROM (
       ELSE len(members) || ' members (' || members[1] || ' among them)'
     END AS who
   FROM _held
+  SEMI JOIN (
+    SELECT how, offsets_partition, group_id, id, partition FROM _held WHERE NOT may_share GROUP BY ALL HAVING count(*) > 1
+  ) USING (how, offsets_partition, group_id, id, partition)
   WHERE NOT may_share
   GROUP BY how, offsets_partition, group_id, id, partition
   HAVING min(member_id) <> max(member_id)

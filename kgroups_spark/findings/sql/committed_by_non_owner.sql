@@ -25,8 +25,7 @@ SELECT offsets_partition, group_id, topic, partition, log_offset, commit_timesta
   nullif(count(*) OVER of_group - 1, 0) AS others
 FROM committed_offsets
 JOIN changed USING (offsets_partition, group_id)
-WHERE log_offset > changed_at AND (offsets_partition, group_id, topic, partition) NOT IN (
-  SELECT (offsets_partition, group_id, topic, partition) FROM held
-)
+ANTI JOIN held USING (offsets_partition, group_id, topic, partition)
+WHERE log_offset > changed_at
 WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
 QUALIFY row_number() OVER (of_group ORDER BY topic, partition) = 1

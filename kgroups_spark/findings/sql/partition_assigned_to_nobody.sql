@@ -20,9 +20,10 @@ left_out AS (
   SEMI JOIN subscribed USING (offsets_partition, group_id, topic)
   ANTI JOIN (SELECT * FROM _held WHERE how = 'assigned') AS held USING (offsets_partition, group_id, topic, partition)
   ANTI JOIN (
-    SELECT offsets_partition, group_id FROM group_members WHERE assigned_partitions IS NULL OR subscribed_topics IS NULL
-    UNION ALL
-    SELECT offsets_partition, group_id FROM _held WHERE how = 'assigned' AND topic IS NULL
+    SELECT offsets_partition, group_id
+    FROM group_members
+    WHERE assigned_partitions IS NULL OR subscribed_topics IS NULL
+      OR len(list_filter(list_concat(assigned_partitions, pending_revocation_partitions), lambda each: each.topic IS NULL)) > 0
   ) USING (offsets_partition, group_id)
   ANTI JOIN (
     SELECT topic, partition FROM topic_offsets WHERE audit_id = $audit_id AND status <> 'ok'
