@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.words import to_datetime
 from tests.chosen import one_of
+from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
+from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of_all
@@ -157,3 +161,43 @@ def test_spark_refuses_statements_that_change_something(readers: Readers, statem
 def test_both_engines_answer_show_describe_and_explain(readers: Readers, statement: str) -> None:
     for reader in readers:
         assert "group_id" in str(reader.sql(statement)) or "groups" in str(reader.sql(statement))
+
+
+# describe, history and export-offsets answer the same with Spark as with DuckDB: for a removed group and a share
+# group, now and as of a moment. (tests/cli/test_engines.py has the readers themselves.)
+
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def readers_test_group_commands_in_spark(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
+    gone, shared = gone_piece_by_piece(), share_group("s")
+    both = {
+        name: pa.concat_tables([each.tables[name] for each in (gone, shared) if name in each.tables])
+        for name in gone.tables | shared.tables
+    }
+    by_duckdb = ArrowReader(both, to_datetime(10_000), partitions=shared.tables["audits"]["partitions"][0].as_py())
+    return by_duckdb, SparkArrowReader(spark, by_duckdb)
+
+
+@pytest.mark.parametrize(
+    "line",
+    one_of(
+        "describe --group g --format json",
+        f"describe --group g --as-of {10**12} --members --format json",
+        f"describe --group g --as-of {10**12 + 1500} --format json",
+        f"history --group g --since {10**12} --topic t:0,1 --topic dead --format json",
+        "history --group g --commits --limit 4 --format json",
+        f"export-offsets --group g --as-of {10**12 + 2500}",
+        "describe --group gg",
+        "describe --group s",
+        f"describe --group s --as-of {10**12 + 5000}",
+    ),
+)
+def test_both_engines_give_the_same_answers(
+    readers_test_group_commands_in_spark: tuple[ArrowReader, SparkArrowReader], kgroups: Callable[..., Said], line: str
+) -> None:
+    one, other = (kgroups(line, reader) for reader in readers_test_group_commands_in_spark)
+    assert one == other
+    assert one[1] or one[0] == 1 or "--members" in line
