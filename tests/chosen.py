@@ -73,8 +73,16 @@ IN_TURN = (
     ("leaders that move", "logs that change"),
     # Each of them starts Spark, or has it rewrite files that an audit wrote.
     ("secrets", "files that others wrote", "upkeep by Delta"),
-    # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers.
-    ("signals in an audit", "Ctrl-C at the prompt"),
+    # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers; SIGKILL to an audit, to
+    # its JVM.
+    ("signals in an audit", "Ctrl-C at the prompt", "a killed audit", "a killed JVM"),
+    # Nights by Spark: a lake that is also written without it, a lake whose files are carried.
+    ("a lake of two engines", "carried files"),
+    # A notebook in a kernel, with its own process; one in the session of the tests.
+    ("a notebook in a kernel", "a notebook on Spark"),
+    # Brokers of which a file of tests has its own: clients that do this and that for half a minute.
+    ("dead letters", "lag", "streams groups", "members that wait"),
+    ("Kafka's tools", "logs of all coordinators"),
     # Random logs, cut into tiny chunks or into nights and ranges.
     ("tiny chunks", "nights and ranges"),
     ("dense logs in nights", "old formats in nights"),

@@ -57,6 +57,7 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.in_turn("a lake of two engines")
 def test_a_lake_may_change_its_engine_every_night(spark, local, chosen, tmp_path):
     """With a rebuild and upkeep after the nights. In a soak every recorded log, in more nights."""
     logs = [Path(str(SEGMENTS)), *(recorded_logs(tmp_path / "logs") if chosen.every else ())]

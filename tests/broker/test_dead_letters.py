@@ -16,11 +16,13 @@ from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 
+pytestmark = pytest.mark.in_turn("dead letters")
+
 TOPIC, QUEUE, GROUP, LIMIT = "letters", "dlq.letters", "workers", 3
 # Offsets of 12 records: released until the limit, rejected, left once until their lock times out, left so until the
 # limit; the last two are accepted.
 RELEASED, REJECTED, LEFT, TIMED_OUT = range(4), range(4, 6), range(6, 8), range(8, 10)
-LOCK_MS = 2_000
+LOCK_MS = 1_000  # the shortest that brokers take
 PROPERTIES = {"unstable.api.versions.enable": "true", "group.share.min.record.lock.duration.ms": str(LOCK_MS)}
 
 
@@ -66,7 +68,7 @@ def work(lab: Lab) -> None:
             consumer.acknowledge(record, kind)
         consumer.commitSync()
         if late:
-            lab.clients.sleep(2 * LOCK_MS / 1000)
+            lab.clients.sleep(1.5 * LOCK_MS / 1000)
         for record in late:
             consumer.acknowledge(record, kinds.ACCEPT)
         consumer.commitSync()  # too late: refused, or without effect
@@ -108,4 +110,4 @@ def test_nothing_else_is_found(lake: str) -> None:
     found = {row["finding"] for row in asked(lake, "SELECT finding FROM current_findings")}
     assert not found & {"share_window_full", "share_records_archiving", "share_delivery_near_limit"}
     [window] = asked(lake, "SELECT record_locks, is_full FROM share_windows")
-    assert (window["record_locks"], window["is_full"]) == (2000, False)
+    assert (window["record_locks"], window["is_full"]) == (LOCK_MS, False)

@@ -19,6 +19,8 @@ from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 
+pytestmark = pytest.mark.in_turn("Kafka's tools")
+
 GROUP, TOPIC = "paid-orders", "orders"
 Seen = dict[tuple[str, int], int]
 Offsets = dict[tuple[str, int], int]

@@ -23,6 +23,8 @@ from tests.broker.live_audits import live_audit
 from tests.broker.members import SILENT
 from tests.nights.lakes import rows
 
+pytestmark = pytest.mark.in_turn("lag")
+
 TOOL = "consumer.group.ConsumerGroupCommand"
 PAUSED, STOPPED, READS_ON, LIMITED = "paused", "stopped", "reads-on", "with-a-config"
 GROUPS = (PAUSED, STOPPED, READS_ON)

@@ -28,6 +28,8 @@ from tests.chosen import marks_of
 from tests.nights.lakes import contents, rows
 from tests.views.lag_cases import share_lag
 
+pytestmark = pytest.mark.in_turn("logs of all coordinators")
+
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
 STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share_partitions", "share_batches")
 STATE_TABLES += ("transactional_ids", "state_events")

@@ -20,6 +20,8 @@ from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 
+pytestmark = pytest.mark.in_turn("streams groups")
+
 TOPIC, PARTITIONS = "streams.words", 2
 BY_TASK, BY_THREAD, STREAMS = "app-by-task", "app-by-thread", "app-as-streams-group"
 GROUPS = (BY_TASK, BY_THREAD, STREAMS)

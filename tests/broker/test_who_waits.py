@@ -21,6 +21,8 @@ from tests.broker.lab import SHORT_MS, Lab, at
 from tests.broker.live_audits import live_audit
 from tests.findings.record_bytes import blob
 
+pytestmark = pytest.mark.in_turn("members that wait")
+
 RELEASE = "4.3.1"
 POLICY = "group.consumer.migration.policy"
 # A coordinator's answer to a member of KIP-848, by our reason.

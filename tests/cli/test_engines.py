@@ -171,7 +171,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def readers_test_group_commands_in_spark(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
+def group_readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
     gone, shared = gone_piece_by_piece(), share_group("s")
     both = {
         name: pa.concat_tables([each.tables[name] for each in (gone, shared) if name in each.tables])
@@ -196,8 +196,8 @@ def readers_test_group_commands_in_spark(spark: SparkSession) -> tuple[ArrowRead
     ),
 )
 def test_both_engines_give_the_same_answers(
-    readers_test_group_commands_in_spark: tuple[ArrowReader, SparkArrowReader], kgroups: Callable[..., Said], line: str
+    group_readers: tuple[ArrowReader, SparkArrowReader], kgroups: Callable[..., Said], line: str
 ) -> None:
-    one, other = (kgroups(line, reader) for reader in readers_test_group_commands_in_spark)
+    one, other = (kgroups(line, reader) for reader in group_readers)
     assert one == other
     assert one[1] or one[0] == 1 or "--members" in line

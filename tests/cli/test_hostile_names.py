@@ -158,7 +158,7 @@ NAMES = ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "
 
 
 @cache
-def lake_test_shown_name() -> ArrowReader:
+def odd_names() -> ArrowReader:
     """Each of NAMES is a group with a topic of that name."""
     log = Log()
     for number, name in enumerate(NAMES):
@@ -169,7 +169,7 @@ def lake_test_shown_name() -> ArrowReader:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("command", ["describe", "history", "export-offsets --output -"])
 def test_a_group_is_shown_so_that_no_two_look_alike(command: str, name: str, kgroups: Any) -> None:
-    code, out, err = kgroups(f"{command} {shlex.quote(f'--group={name}')}", lake_test_shown_name())
+    code, out, err = kgroups(f"{command} {shlex.quote(f'--group={name}')}", odd_names())
     assert code == 0, err
     if command == "describe":
         assert re.split(" {2,}", out.splitlines()[1])[:2] == [SHOWN.get(name, name)] * 2
@@ -181,19 +181,19 @@ SHOWN = {"": "''", "''": r"\x27\x27", "orders ": r"orders\x20", r"orders\x20": r
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "--group"])
 def test_a_topic_is_typed_as_it_is(name: str, rows: Any) -> None:
     topic = f"{name}:0" if name else ""
-    found = rows(shlex.join(["history", "--all-groups", "--topic", topic, "--commits"]), lake_test_shown_name())
+    found = rows(shlex.join(["history", "--all-groups", "--topic", topic, "--commits"]), odd_names())
     assert [row["topic"] for row in found] == [name]
 
 
 def test_a_suggestion_can_be_pasted(kgroups: Any) -> None:
-    code, _, err = kgroups("describe --group orders_", lake_test_shown_name())
+    code, _, err = kgroups("describe --group orders_", odd_names())
     assert code == 1 and "no group 'orders_' in the log" in err
     suggested = re.search(r"did you mean (.*)\?", err)
     assert suggested is not None
     words = suggested[1].split(" or ")
     assert sorted(words) == ["'orders '", "orders"]
     for word in words:
-        assert kgroups(f"describe --group {word}", lake_test_shown_name())[0] == 0
+        assert kgroups(f"describe --group {word}", odd_names())[0] == 0
 
 
 def test_a_name_typed_as_it_is_shown_is_suggested(kgroups: Any) -> None:
@@ -204,6 +204,6 @@ def test_a_name_typed_as_it_is_shown_is_suggested(kgroups: Any) -> None:
 
 
 def test_an_empty_name_is_visible(kgroups: Any) -> None:
-    _, out, err = kgroups("describe --group ''", lake_test_shown_name())
+    _, out, err = kgroups("describe --group ''", odd_names())
     assert "group '' has no active members" in err
     assert out.splitlines()[1].split()[:2] == ["''", "''"]

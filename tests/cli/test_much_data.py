@@ -147,7 +147,7 @@ def audit(number: int, **reported: object) -> dict[str, object]:
     return row | {"rows_added": {"findings": 0}, "quarantined": {}, "notes": [f"note {number}"]} | reported
 
 
-def lake_of_test_long_ledger(path: Path, *files: pa.Table) -> Path:
+def lake_of_audits(path: Path, *files: pa.Table) -> Path:
     """A recording's tables with these files of the ledger, of which only the last can be read."""
     tables = {name: rows for name, rows in tables_of(RECORDING).items() if name != "audits"}
     judged = waiting(tables["committed_offsets"])
@@ -169,14 +169,14 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compacted = [partition_read(p, **span) for p in range(8)]
     running = {"audit_id": LONG + 1, "status": "running", "as_of": None}
     newest = ledger(audit(LONG - 1), audit(LONG, partitions=compacted), running)
-    return lake_of_test_long_ledger(tmp_path_factory.mktemp("lakes") / "lake", older, newest)
+    return lake_of_audits(tmp_path_factory.mktemp("lakes") / "lake", older, newest)
 
 
 def group_of(tables: dict[str, pa.Table]) -> str:
     return str(tables["committed_offsets"]["group_id"][0].as_py())
 
 
-COMMANDS_TEST_LONG_LEDGER = (
+ON_A_LEDGER = (
     ("groups",),
     ("expiring",),
     ("expiring", "--offsets", "--if-empty", "--retention", "30d"),
@@ -196,7 +196,7 @@ COMMANDS_TEST_LONG_LEDGER = (
 )
 
 
-@pytest.mark.parametrize("words", some_of(4, *COMMANDS_TEST_LONG_LEDGER), ids=" ".join)
+@pytest.mark.parametrize("words", some_of(4, *ON_A_LEDGER), ids=" ".join)
 def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], location: Path, capsys) -> None:
     command, *options = (group_of(tables_of(RECORDING)) if word == "G" else word for word in words)
     assert main([command, "--lake", str(location), "--engine", "duckdb", *options]) == 0
@@ -223,7 +223,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]
 def test_the_command_audits_loads_only_the_newest_audits(
     audits: int, loaded: list[tuple[int, set[str]]], tmp_path: Path, capsys
 ) -> None:
-    lake = str(lake_of_test_long_ledger(tmp_path / "lake", ledger(*(audit(number) for number in range(1, audits + 1)))))
+    lake = str(lake_of_audits(tmp_path / "lake", ledger(*(audit(number) for number in range(1, audits + 1)))))
     assert main(["audits", "--lake", lake]) == 0
     reported = capsys.readouterr()
     (numbers, columns), (rows, _) = loaded
@@ -244,24 +244,24 @@ def test_the_command_audits_loads_only_the_newest_audits(
 # The history of one group is read without the files that hold only other groups: those are no Parquet here.
 
 
-RECORDING_TEST_ONE_GROUP = "classic-4.3"
+CLASSIC = "classic-4.3"
 BY_GROUP = [name for name, table in TABLES.items() if "group_id" in table.statistics]
 
 
 def group_in_the_middle() -> str:
     """The busiest group with other groups before and after it."""
-    tables = tables_of(RECORDING_TEST_ONE_GROUP)
+    tables = tables_of(CLASSIC)
     groups = sorted(set(tables["offset_commits"]["group_id"].to_pylist()))
     records = Counter(name for name in tables["group_records"]["group_id"].to_pylist() if name in groups[1:-1])
     return str(records.most_common(1)[0][0])
 
 
 @pytest.fixture(scope="module")
-def location_test_one_group(tmp_path_factory: pytest.TempPathFactory) -> str:
+def divided_lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A recording; tables by group are three files each, of which only the middle one can be read."""
     path, tables, group = (
         tmp_path_factory.mktemp("lakes") / "lake",
-        tables_of(RECORDING_TEST_ONE_GROUP),
+        tables_of(CLASSIC),
         group_in_the_middle(),
     )
     divided = {name: tables[name] for name in BY_GROUP if name in tables and tables[name].num_rows}
@@ -279,8 +279,8 @@ def location_test_one_group(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def opened(location_test_one_group: str | Path) -> LakeReader:
-    return open_lake(argparse.Namespace(lake=str(location_test_one_group), command="groups"))
+def opened(location: str | Path) -> LakeReader:
+    return open_lake(argparse.Namespace(lake=str(location), command="groups"))
 
 
 QUERIES = (
@@ -296,14 +296,14 @@ QUERIES = (
 
 
 @pytest.mark.parametrize("query", some_of(3, *QUERIES))
-def test_files_of_other_groups_are_not_read(location_test_one_group: str, query: str) -> None:
-    rows = opened(location_test_one_group).sql(query, g=group_in_the_middle())
+def test_files_of_other_groups_are_not_read(divided_lake: str, query: str) -> None:
+    rows = opened(divided_lake).sql(query, g=group_in_the_middle())
     assert {row["group_id"] for row in rows} == {group_in_the_middle()}
 
 
 @pytest.mark.parametrize(
     "query", ["SELECT sum(log_offset) FROM offset_commits", "SELECT min(state) FROM group_versions"]
 )
-def test_a_query_over_all_groups_fails_on_the_unreadable_files(location_test_one_group: str, query: str) -> None:
+def test_a_query_over_all_groups_fails_on_the_unreadable_files(divided_lake: str, query: str) -> None:
     with pytest.raises((KgroupsError, OSError, pa.ArrowException)):
-        opened(location_test_one_group).sql(query)
+        opened(divided_lake).sql(query)

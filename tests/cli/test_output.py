@@ -356,7 +356,7 @@ def test_every_cell_is_complete_at_any_width(made, width):
 # The line on stderr that says what a command is doing.
 
 
-def screen_test_progres(written: str) -> list[str]:
+def on_screen(written: str) -> list[str]:
     """The lines of a terminal after this text: a slow twin of the three sequences that we write."""
     lines, row = [""], 0
     for part in re.findall(r"\x1b\[\d*[AJ]|\r|\n|[^\x1b\r\n]+", written):
@@ -383,11 +383,11 @@ def test_a_narrow_terminal_shows_every_step_in_full(width: int, monkeypatch: pyt
     progress = Progress()
     for step in ("asking for the ends of 12,345 topics", "drawing", "saving the state of 50 partitions"):
         progress(step)
-        lines = screen_test_progres(out.getvalue())
+        lines = on_screen(out.getvalue())
         assert " ".join(lines).split() == step.split()
         assert all(len(line) < width for line in lines)
     progress.done()
-    assert screen_test_progres(out.getvalue()) == [""]
+    assert on_screen(out.getvalue()) == [""]
 
 
 def test_a_terminal_without_control_sequences_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from kgroups_spark.audit.options import LEAST_VACUUM_MS
 from kgroups_spark.cli.audits import counts, one_row_an_audit, with_sums
 from kgroups_spark.cli.describe import rows_of
 from kgroups_spark.cli.expiring import GROUPS_SCREEN, OFFSETS_SCREEN, expires_in
-from kgroups_spark.cli.findings import COLUMNS as COLUMNS_TEST_FINDINGS_ROW
+from kgroups_spark.cli.findings import COLUMNS as COLUMNS_OF_FINDINGS
 from kgroups_spark.cli.findings import EPILOG
 from kgroups_spark.cli.groups import COLUMNS, chosen_of
 from kgroups_spark.cli.lag import trend
@@ -195,7 +195,7 @@ def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(
 
 
 def test_help_names_every_finding_and_rows_have_the_whole_table() -> None:
-    assert TABLES["findings"].schema.names == COLUMNS_TEST_FINDINGS_ROW
+    assert TABLES["findings"].schema.names == COLUMNS_OF_FINDINGS
     for name, kind in KINDS.items():
         assert f"  {name} ({kind.severity}): {kind.summary}" in EPILOG.splitlines()
 

@@ -58,21 +58,11 @@ def test_a_command_prints_its_screen(
     wanted.check(printed(wanted.command, capsys), pytestconfig)
 
 
-@pytest.mark.spark
-def test_an_audit_by_spark_makes_a_lake_with_the_same_screens(
-    spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["audit", "--lake", "./lake", "--segments", str(SEGMENTS), "--strict"]) == 0
-    for wanted in SCREENS:
-        assert printed(wanted.command, capsys) == wanted.printed, wanted.command
-
-
 # Commands on groups of small lakes in memory, and what they print: made_screens.txt.
 
 
 @pytest.mark.parametrize("wanted", screens("made_screens"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
-def test_a_command_prints_its_screen_test_made_screen(
+def test_a_command_on_a_small_lake_prints_its_screen(
     wanted: Screen, kgroups: Callable[..., Said], pytestconfig: pytest.Config
 ) -> None:
     wanted.check(screen(*kgroups(wanted.command, LAKES[wanted.lake]())), pytestconfig)
@@ -161,7 +151,7 @@ def lake(local: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(place / "lake")
 
 
-def printed_test_share_command(lake: str, capsys: Captured, *arguments: str) -> tuple[int, str, str]:
+def printed_of(lake: str, capsys: Captured, *arguments: str) -> tuple[int, str, str]:
     capsys.readouterr()
     code = main([arguments[0], "--lake", lake, *arguments[1:]])
     out, err = capsys.readouterr()
@@ -169,15 +159,15 @@ def printed_test_share_command(lake: str, capsys: Captured, *arguments: str) -> 
 
 
 @pytest.mark.parametrize("wanted", screens("share_screens"), ids=lambda wanted: wanted.command)
-def test_a_command_prints_its_screen_test_share_command(
+def test_a_command_on_share_groups_prints_its_screen(
     wanted: Screen, lake: str, capsys: Captured, pytestconfig: pytest.Config
 ) -> None:
-    wanted.check(screen(*printed_test_share_command(lake, capsys, *wanted.command.split())), pytestconfig)
+    wanted.check(screen(*printed_of(lake, capsys, *wanted.command.split())), pytestconfig)
 
 
 def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake: str, capsys: Captured) -> None:
     """The scenario rejects every third record of one group and none of another."""
-    code, out, err = printed_test_share_command(lake, capsys, "dead-letters", "--fail-if-any", "--format", "json")
+    code, out, err = printed_of(lake, capsys, "dead-letters", "--fail-if-any", "--format", "json")
     found: dict[str, list[int]] = {}
     for row in map(json.loads, out.splitlines()):
         found.setdefault(row["group_id"], []).extend(range(row["first_offset"], row["last_offset"] + 1))
@@ -187,7 +177,7 @@ def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake: str, capsys:
 
 
 def test_start_offsets_are_exported_as_brokers_report_them(lake: str, capsys: Captured) -> None:
-    _, out, err = printed_test_share_command(lake, capsys, "export-offsets", "--all-groups")
+    _, out, err = printed_of(lake, capsys, "export-offsets", "--all-groups")
     reported = {
         (group, one["topic"], str(one["partition"]), str(one["start_offset"]))
         for group, offsets in answers()[RECORDING]["share_offsets"].items()

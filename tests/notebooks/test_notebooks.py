@@ -123,7 +123,7 @@ def test_notebooks_use_only_the_public_api(name: str) -> None:
 @pytest.mark.parametrize(
     ("run", "name"),
     [
-        (in_a_kernel, "incident"),
+        pytest.param(in_a_kernel, "incident", marks=pytest.mark.in_turn("a notebook in a kernel")),
         *((in_this_process, name) for name in NAMES if name not in ("incident", "expiring_groups")),
         *(pytest.param(in_a_kernel, name, marks=pytest.mark.soak) for name in NAMES if name != "incident"),
     ],
@@ -133,6 +133,7 @@ def test_a_notebook_answers_as_the_story_is_known(run: Run, name: str, pytestcon
 
 
 @pytest.mark.usefixtures("lake", "spark")
+@pytest.mark.in_turn("a notebook on Spark")
 def test_expiring_offsets_in_the_session_of_the_tests(pytestconfig: pytest.Config) -> None:
     """In a kernel it takes most of a minute: its JVM knows nothing of a test's small lakes."""
     check(in_this_process, "expiring_groups", pytestconfig)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.sources import segment_log
+from tests.chosen import one_of, some_of
 from tests.logs.log_files import Files
 from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit
@@ -22,7 +25,8 @@ from tests.transaction_coordinator import histories as transactions
 
 HOW = How("4.4", offsets_partitions=3, as_of=2 * 10**12)
 ACCEPT = replace(HOW, accept_log_change=True)
-GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
+TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+GROUPS, TRANSACTIONS, SHARES = TOPICS
 
 
 def path(topic: str, partition: int) -> str:
@@ -44,11 +48,16 @@ def log_of(topic: str, count: int, made: str = "a") -> bytes:
 
 def all_logs(count: int) -> Files:
     """Two partitions of each log, and an empty one."""
-    topics = (GROUPS, TRANSACTIONS, SHARES)
-    files = {path(topic, number): log_of(topic, count, "-ac"[number]) for topic in topics for number in (1, 2)}
+    files = {path(topic, number): log_of(topic, count, "-ac"[number]) for topic in TOPICS for number in (1, 2)}
     files[path(GROUPS, 0)] = b""
     files[f"{GROUPS}-1/partition.metadata"] = f"topic_id: {TOPIC_ID}\n".encode()
     return files
+
+
+@cache
+def audited_log(count: int) -> Audited:
+    """A lake of one night, to be read or copied."""
+    return audit(all_logs(count), HOW)
 
 
 def progress(audited: Audited, topic: str, partition: int) -> PartitionProgress:
@@ -84,10 +93,10 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS, SHARES])
-@pytest.mark.parametrize("reason", REASONS)
-def test_one_partition_is_left_and_the_others_go_on(topic: str, reason: str) -> None:
-    audited, files = audit(all_logs(5), HOW), all_logs(8)
+@pytest.mark.parametrize("case", some_of(5, *itertools.product(TOPICS, REASONS)), ids=" ".join)
+def test_one_partition_is_left_and_the_others_go_on(case: tuple[str, str]) -> None:
+    topic, reason = case
+    audited, files = Audited(audited_log(5)), all_logs(8)
     REASONS[reason](files, topic)
     before = progress(audited, topic, 1)
     for _ in range(2):
@@ -98,21 +107,21 @@ def test_one_partition_is_left_and_the_others_go_on(topic: str, reason: str) -> 
         assert night.lacks_records
         entry = progress(audited, topic, 1)
         assert (entry.end_offset, entry.last_batch_crc, entry.records) == (5, before.last_batch_crc, 0)
-        for other in (GROUPS, TRANSACTIONS, SHARES):
+        for other in TOPICS:
             assert progress(audited, other, 2).end_offset == 8
             assert other == topic or progress(audited, other, 1).end_offset == 8
-    assert rows_of_partition_1(audited, topic) == rows_of_partition_1(audit(all_logs(5), HOW), topic)
+    assert rows_of_partition_1(audited, topic) == rows_of_partition_1(audited_log(5), topic)
     assert not audited.night(all_logs(8), HOW).lacks_records
     assert progress(audited, topic, 1).end_offset == 8
-    assert now(audited) == now(audit(all_logs(8), HOW))
+    assert now(audited) == now(audited_log(8))
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
 @pytest.mark.parametrize("while_it_is", ["planned", "read"])
+@pytest.mark.parametrize("topic", one_of(GROUPS, TRANSACTIONS))
 def test_a_file_that_cannot_be_read_leaves_its_partition(
     topic: str, while_it_is: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    audited = audit(all_logs(5), HOW)
+    audited = Audited(audited_log(5))
     with monkeypatch.context() as broken:
         fail_on(broken, while_it_is, f"{topic}-1/")
         night = audited.night(all_logs(8), HOW)
@@ -120,7 +129,7 @@ def test_a_file_that_cannot_be_read_leaves_its_partition(
     assert "cannot be read: [Errno 5] noise" in note and night.lacks_records
     assert (progress(audited, topic, 1).end_offset, progress(audited, topic, 2).end_offset) == (5, 8)
     audited.night(all_logs(8), HOW)
-    assert now(audited) == now(audit(all_logs(8), HOW))
+    assert now(audited) == now(audited_log(8))
 
 
 def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
@@ -145,7 +154,7 @@ def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
 
 
 def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) -> None:
-    audited = audit(all_logs(5), HOW)
+    audited = Audited(audited_log(5))
     files = {name.replace(".log", ".txt"): data for name, data in all_logs(8).items()}
     with pytest.raises(KgroupsError, match=r"no partition can be read now: partitions 0-2 are left .*: no seg"):
         audited.night(files, HOW)
@@ -154,7 +163,7 @@ def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) 
     with pytest.raises(AnotherLog, match="ends at offset 2, the lake has read it up to 5"):
         audited.night({path(GROUPS, 1): log_of(GROUPS, 2), path(GROUPS, 2): log_of(GROUPS, 2, "c")}, HOW)
     # Another log goes on.
-    audited = audit(all_logs(5), HOW)
+    audited = Audited(audited_log(5))
     files = all_logs(8)
     del files[path(GROUPS, 0)]
     for number in (1, 2):
@@ -163,12 +172,12 @@ def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) 
     assert progress(audited, TRANSACTIONS, 1).end_offset == 8
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS, SHARES])
 @pytest.mark.parametrize("change", [loses_its_tail, is_another])
+@pytest.mark.parametrize("topic", one_of(*TOPICS))
 def test_an_accepted_change_replaces_what_was_read_of_the_partition(
     topic: str, change: Callable[[Files, str], None]
 ) -> None:
-    audited, files = audit(all_logs(5), HOW), all_logs(8)
+    audited, files = Audited(audited_log(5)), all_logs(8)
     change(files, topic)
     refused = audited.night(files, HOW)
     (note,) = [note for note in refused.audit.notes or () if "left to the next audit" in note]
@@ -184,7 +193,8 @@ def test_an_accepted_change_replaces_what_was_read_of_the_partition(
         assert read(lake) == read(fresh)
     files[path(topic, 2)] = log_of(topic, 11, "c")
     audited.night(files, HOW)
-    assert (now(audited), read(audited)) == (now(audit(files, HOW)), read(audit(files, HOW)))
+    fresh = audit(files, HOW)
+    assert (now(audited), read(audited)) == (now(fresh), read(fresh))
 
 
 STATE_RECORDS = ("share_group_state_records", "transaction_state_records", "state_events")
