@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.audit.same_log import AnotherLog
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.local import Local
+from kgroups_spark.sql.by_duckdb import DuckDbLake
+from kgroups_spark.sql.by_spark import register_views
+from kgroups_spark.sql.views import with_what_they_need
+from kgroups_spark.tables.schemas import LOG_TABLES
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import Files, clean
 from tests.logs.cut_corpora import cut_log
-from tests.logs.cut_logs import random_night
+from tests.logs.cut_logs import CutLog, random_night
 from tests.logs.night_logs import without_outcome
 from tests.logs.planned_batches import TOPIC_ID
-from tests.nights.cleaned_nights import Nights
+from tests.nights.cleaned_nights import Nights, write_folder
 from tests.nights.forgetful_nights import (
     assert_as_the_log_is,
     assert_rebuild_says_the_same,
     assert_versions_say_what_is,
     log_as_it_is,
 )
+from tests.nights.lakes import rows
 from tests.nights.nights_here import how_of
 from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS, Reported
 
@@ -83,3 +97,126 @@ def test_a_lake_of_a_log_cleaned_before_and_after_the_cut_equals_a_new_lake(rele
         for name in (*CURRENT, *VERSIONS):
             assert again.rows(name) == nights.audited.rows(name), name
     assert not chosen.every or reported["cut"] > 8
+
+
+# A log that was cut back: all readers, rebuilt, and reduced.
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
+
+HISTORY = (*LOG_TABLES, "group_versions", "group_member_versions")
+NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry")
+VIEWS = ("coverage", "known_history", "offset_history", "partition_owners", "transactions", "group_history", "lag")
+MOMENTS = ("groups_as_of", "group_members_as_of", "committed_offsets_as_of", "pending_offsets_as_of")
+AS_OF = 2_000_000_000_000
+# Rows of these two are after a cut.
+CUT = ("offset_commits", "group_versions")
+
+
+class Cut:
+    """Two partitions of a log, and a lake of it; `new` is a lake of the log as it is in the end."""
+
+    def __init__(self, session: Any, folder: Path) -> None:
+        self.session, self.folder = session, folder
+        self.logs = [cut_log(5, "4.3", 0), cut_log(9, "4.3", 1)]
+        self.rng = np.random.default_rng(3)
+
+    def night(self, *cut: int, lake: str = "lake", accept: bool = False) -> AuditRow:
+        for log in self.logs:
+            random_night(log, self.rng, cut=log.partition in cut)
+        return self.audit(lake, accept=accept)
+
+    def audit(self, lake: str, *, accept: bool = False) -> AuditRow:
+        write_folder(self.folder / "log", {path: data for log in self.logs for path, data in log.files.items()})
+        for folder in (self.folder / "log").iterdir():
+            (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+        options = AuditOptions(
+            lake=str(self.folder / lake),
+            segments=[str(self.folder / "log")],
+            as_of=AS_OF,
+            offsets_partitions=50,
+            accept_log_change=accept,
+        )
+        return run_audit(self.session, options).audit
+
+    def rebuild(self) -> None:
+        options = RebuildOptions(lake=str(self.folder / "lake"), offsets_partitions=50)
+        run_rebuild(self.session, options)
+
+    def elect(self, partition: int, kept: int) -> None:
+        log: CutLog = self.logs[partition]
+        log.elect(kept)
+        log.grow(3)
+
+    def reported(self, lake: str = "lake") -> dict[str, list[str]]:
+        """The rows of history, current tables and views, as a reader without Spark sees them."""
+        queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *NOW, *VIEWS)}
+        queries |= {name: f"SELECT * FROM {name}(TIMESTAMPTZ '1970-01-01 00:00:01.5+00')" for name in MOMENTS}
+        opened = DuckDbLake(str(self.folder / lake))
+        return {
+            name: reported(opened.query(query).to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()
+        }
+
+    def tables(self, *names: str, lake: str = "lake") -> dict[str, list[str]]:
+        """The rows of these tables, read without SQL."""
+        opened = DuckDbLake(str(self.folder / lake))
+        return {name: reported(opened.rows(name).to_pylist(maps_as_pydicts="strict")) for name in names}
+
+
+def reported_by_spark(
+    spark: SparkSession, lake: Path, names: Sequence[str] = (*HISTORY, *VIEWS)
+) -> dict[str, list[str]]:
+    register_views(spark, Lake.open(spark, str(lake)), with_what_they_need(names))
+    queries = {name: f"SELECT * FROM {name}" for name in names}
+    return {
+        name: reported(spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict"))
+        for name, query in queries.items()
+    }
+
+
+def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> list[str]:
+    # A row knows its marker if the same range had both.
+    left_out = {"audit_id", "file", "file_position", "outcome", "marker_offset", *without}
+    return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)
+
+
+def test_spark_continues_a_lake_whose_log_was_cut_back(
+    spark: SparkSession, local: Local, tmp_path: Path, chosen: Chosen
+) -> None:
+    """In a soak; in `make test` it reads some tables that this process continued."""
+    log = Cut(local, tmp_path)
+    for _ in range(3):
+        log.night()
+    log.elect(0, len(log.logs[0].batches) - 2)
+    log.session = spark if chosen.every else local
+    assert [each.offsets_partition for each in log.night().replaced_ranges or ()] == [0]
+    log.session = local
+    log.audit("new")
+    said = log.reported()
+    assert said == log.reported("new")
+    names = chosen.some((*HISTORY, *VIEWS), 0, always=CUT)
+    by_spark = reported_by_spark(spark, tmp_path / "lake", names)
+    assert by_spark == {name: said[name] for name in by_spark}
+    assert [name for name in CUT if len(rows(tmp_path / "lake", name)) == len(said[name])] == []
+
+
+@pytest.mark.in_turn("cut back into reduced history")
+def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(session: Any, tmp_path: Path) -> None:
+    log = Cut(session, tmp_path)
+    for _ in range(2):
+        log.night()
+    log.elect(0, len(log.logs[0].batches) - 2)
+    log.night()
+    log.audit("new")
+    run_maintain(session, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0))
+    new = log.tables(*NOW, lake="new")
+    assert log.tables(*NOW) == new
+    log.rebuild()
+    assert log.tables(*NOW) == new
+    log.elect(0, len(log.logs[0].batches) - 1)
+    (note,) = [note for note in log.audit("lake").notes or () if "left to the next audit" in note]
+    assert note.startswith("partition 0 is left") and "kgroups maintain --keep has reduced: use a new lake; if" in note
+    assert "--accept-log-change replaces what the lake has of it" in note
+    assert log.tables(*NOW) == new
+    row = log.audit("lake", accept=True)
+    assert (row.replaced_ranges or ())[-1].from_offset == 0
+    log.audit("newer")
+    assert log.tables(*NOW) == log.tables(*NOW, lake="newer")

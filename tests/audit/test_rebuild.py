@@ -26,7 +26,9 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
+from tests.findings.logs import Log
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
+from tests.nights.nights_here import How, new_lake
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 
@@ -363,3 +365,17 @@ def test_a_lake_without_history_and_a_partition_count_below_the_logs_own_are_ref
         rebuild(local, tmp_path / "unaudited")
     with pytest.raises(UsageError, match="--offsets-partitions 5: there is a partition 5, so there are 6 at least"):
         rebuild(local, java, offsets_partitions=5)
+
+
+# A rebuild keeps the names that nights saw in records which were replaced later.
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_a_rebuild_keeps_names_of_topics_that_only_replaced_records_have() -> None:
+    lake = new_lake()
+    lake.night(Log().commit("g", topic="orders", topic_id=TOPIC_ID).commit("g").files, How())
+    lake.night(Log().commit("h", offset=6).commit("h", offset=7).commit("i").files, How(accept_log_change=True))
+    assert [(row["group_id"], row["topic"]) for row in lake.rows("committed_offsets")] == [("h", "t"), ("i", "t")]
+    names = [(row["topic_id"], row["topic"]) for row in lake.rows("topics")]
+    assert names == [(TOPIC_ID, "orders")]
+    assert [(row["topic_id"], row["topic"]) for row in lake.rebuilt().rows("topics")] == names

@@ -14,6 +14,7 @@ import pytest
 
 from kgroups_spark.lake.local import Local
 from tests.broker.lab import expected_in, reported
+from tests.broker.live_audits import ONLY_A_CLUSTER_SAYS
 from tests.broker.nights import (
     AFTER_EXPIRY,
     BEFORE_EXPIRY,
@@ -29,8 +30,7 @@ from tests.broker.nights import (
     names_with,
     played,
 )
-from tests.broker.scenarios.offsets import RETENTION_MS
-from tests.broker.small_log import ONLY_A_CLUSTER_SAYS
+from tests.broker.scenarios import RETENTION_MS
 from tests.nights import broker_answers
 from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.nights.reported_tables import traffic_of

@@ -12,9 +12,17 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kgroups_spark.records.segment import scan_batches
 from tests.broker.brokers import Broker, Brokers, new_id, until
-from tests.broker.live_audits import at_fetch, files_of, last_finished, live_audit
+from tests.broker.live_audits import (
+    GROUPS,
+    OFFSETS_TOPIC,
+    at_fetch,
+    commit_all,
+    files_of,
+    last_finished,
+    live_audit,
+    make_topic,
+)
 from tests.broker.members import SILENT
-from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit_all, make_topic
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
 pytestmark = pytest.mark.in_turn("logs that change")

@@ -21,7 +21,7 @@ from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
 from tests.broker.brokers import Brokers, Security
-from tests.broker.small_log import copy_of_log, fill
+from tests.broker.live_audits import copy_of_log, fill
 from tests.sources.security.handshakes import chain, private_key
 
 pytestmark = pytest.mark.in_turn("secrets")

@@ -17,9 +17,18 @@ from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
-from tests.broker.live_audits import at_fetch, copy_audit, last_finished, live_audit
+from tests.broker.live_audits import (
+    OFFSETS_TOPIC,
+    SMALL_ANSWERS,
+    at_fetch,
+    copy_audit,
+    copy_of_log,
+    fill,
+    last_finished,
+    live_audit,
+    of_the_log,
+)
 from tests.broker.members import SILENT
-from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.nights.lakes import assert_every_record_is_in_one_table
 
 pytestmark = pytest.mark.in_turn("leaders that move")

@@ -318,8 +318,6 @@ def test_what_asks_for_pandas_still_has_it():
 
 
 # Help fits the width of the screen: no line of prose is wider, and no word is lost.
-
-
 TEXT = """\
 Prose that is written in lines as wide as the editor, and is filled where the screen
 is narrower than that.
@@ -358,8 +356,6 @@ def test_no_word_of_the_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # `kgroups completion`: the words that a real bash offers.
-
-
 # Acts as bash does at a TAB: puts words and line into variables, then calls the function that `complete` names.
 PRESS_TAB = """
 eval "$(cat completion.bash)"

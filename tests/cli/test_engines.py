@@ -164,9 +164,7 @@ def test_both_engines_answer_show_describe_and_explain(readers: Readers, stateme
 
 
 # describe, history and export-offsets answer the same with Spark as with DuckDB: for a removed group and a share
-# group, now and as of a moment. (tests/cli/test_engines.py has the readers themselves.)
-
-
+# group, now and as of a moment.
 pytestmark = pytest.mark.spark
 
 

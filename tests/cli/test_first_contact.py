@@ -66,8 +66,6 @@ def test_spark_without_pandas_names_the_extra(
 
 
 # A cluster that cannot be reached is reported before Spark starts.
-
-
 @pytest.fixture
 def nobody() -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -96,8 +94,6 @@ def test_a_port_where_nothing_listens(
 
 
 # `--engine local`: commands that write a lake, where there is no Java, and no PySpark.
-
-
 # The modules of PySpark are not found, as where only the package is installed, and nothing is on the PATH.
 PROGRAM = """
 import json, sys

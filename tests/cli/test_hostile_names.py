@@ -152,8 +152,6 @@ def _read_by_bash(words: str) -> list[str]:
 
 
 # A name is typed as it is, a suggestion can be pasted into a shell, and an empty name is visible.
-
-
 NAMES = ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "it's", "--group")
 
 

@@ -131,8 +131,6 @@ def test_groups_are_read_some_offsets_partitions_at_a_time(
 
 # Commands do not read more as the ledger grows. Its old files are damaged here; or a test counts the rows that a
 # command reads.
-
-
 # It has open transactions; that audits looked for findings is known from the ledger alone.
 RECORDING = "transactions-4.3"
 LONG = 150
@@ -242,8 +240,6 @@ def test_the_command_audits_loads_only_the_newest_audits(
 
 
 # The history of one group is read without the files that hold only other groups: those are no Parquet here.
-
-
 CLASSIC = "classic-4.3"
 BY_GROUP = [name for name, table in TABLES.items() if "group_id" in table.statistics]
 

@@ -354,8 +354,6 @@ def test_every_cell_is_complete_at_any_width(made, width):
 
 
 # The line on stderr that says what a command is doing.
-
-
 def on_screen(written: str) -> list[str]:
     """The lines of a terminal after this text: a slow twin of the three sequences that we write."""
     lines, row = [""], 0
@@ -401,8 +399,6 @@ def test_a_terminal_without_control_sequences_gets_lines(monkeypatch: pytest.Mon
 
 
 # Files that commands write: complete or not at all.
-
-
 def test_a_page_replaces_an_older_one(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     output.write_bytes(b"older and longer")

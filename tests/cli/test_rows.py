@@ -141,8 +141,6 @@ def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():
 
 
 # `kgroups findings`: its rows, their order, its messages and its exit codes.
-
-
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -201,8 +199,6 @@ def test_help_names_every_finding_and_rows_have_the_whole_table() -> None:
 
 
 # `kgroups expiring`; made_screens.txt has its rows. The decisions themselves are tested in tests/expiry.
-
-
 @pytest.mark.parametrize("options", ["", "--retention 8d"])
 def test_a_duration_after_an_audit_of_the_last_day_ends_with_the_year_9999(
     tmp_path: Path, options: str, capsys: pytest.CaptureFixture[str]
@@ -225,8 +221,6 @@ def test_column_names_are_those_of_the_tables() -> None:
 
 # `describe --members` counts the partitions of a member as the brokers of its release do, and `describe` names members
 # that wait for others.
-
-
 @pytest.mark.parametrize(("corpus", "revoking"), [("kip848-4.0", 1), ("kip848-4.3", 1), ("kip848-4.4", 1)])
 def test_partitions_pending_revocation_count_since_4_3(corpus: str, revoking: int) -> None:
     answer = ALL[corpus]
@@ -281,8 +275,6 @@ def test_who_holds_a_partition_decides_what_is_said() -> None:
 
 
 # `kgroups maintain` on the command line: what it refuses before Spark is started, and the job for spark-submit.
-
-
 def test_a_dry_run_says_that_nothing_has_been_done():
     lines = [*MaintainSummary(rows_removed={"findings": 2}, bytes_freed=0, versions_removed=1).lines()]
     assert lines == [

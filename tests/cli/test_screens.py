@@ -59,16 +59,11 @@ def test_a_command_prints_its_screen(
 
 
 # Commands on groups of small lakes in memory, and what they print: made_screens.txt.
-
-
 @pytest.mark.parametrize("wanted", screens("made_screens"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
 def test_a_command_on_a_small_lake_prints_its_screen(
     wanted: Screen, kgroups: Callable[..., Said], pytestconfig: pytest.Config
 ) -> None:
     wanted.check(screen(*kgroups(wanted.command, LAKES[wanted.lake]())), pytestconfig)
-
-
-# `kgroups compare` prints the lines of compare.txt.
 
 
 DAY = 86_400_000
@@ -137,8 +132,6 @@ def test_rows_have_all_columns() -> None:
 
 
 # Commands about share groups, on what brokers of 4.4 recorded: dead letters, redeliveries, start offsets, events.
-
-
 Captured = pytest.CaptureFixture[str]
 RECORDING = "share-4.4"
 

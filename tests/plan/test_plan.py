@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.audit.plan import (
+    STALE_MS,
+    AnotherLog,
+    AuditPlan,
+    DeleteRetention,
+    PartitionPlan,
+    Uncommitted,
+    known_corrupt,
+    missing_files_note,
+    not_read_now,
+    plan_audit,
+    read_now,
+    uncommitted_notes,
+    uncommitted_offsets,
+)
+from kgroups_spark.lake.lake import Lake as RealLake
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, Reading
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.sources import segment_log
+from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.words import LAST_MS, to_epoch_ms
+from tests.lake.table_rows import rows_of
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged, marker
+from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import FolderLake as Lake
 from tests.records.build import batch, message
 
@@ -229,3 +256,319 @@ class TestKnownDamage:
         write(log, 0, first, again)
         lake.audit()
         assert (lake.records, len(lake.damage), lake.next_offset) == (6, 1, 4)
+
+
+# Which partitions are read again from their start, and which are not even examined.
+T0 = datetime(2026, 11, 20, 2, tzinfo=UTC)
+HOUR, DAY_MS = timedelta(hours=1), 86_400_000
+RECORDS = [(b"k", b"v")] * 3
+
+
+def audit_row(
+    audit_id: int, end_offset: int, *, records: int = 3, status: str = FINISHED, **columns: object
+) -> AuditRow:
+    """An audit of partition 0 a day after the one before; it read `records` of it."""
+    progress = PartitionProgress(0, end_offset - records, end_offset, records=records)
+    started_at = T0 + timedelta(days=audit_id)
+    return AuditRow(audit_id, status, "host", started_at, partitions=(progress,), **columns)  # type: ignore[arg-type]
+
+
+def reading(row: AuditRow) -> Reading:
+    read = frozenset(each.offsets_partition for each in row.partitions or () if each.records or each.bytes)
+    return Reading(row.started_at, row.newest_log_timestamp, read)
+
+
+@pytest.fixture
+def old_log(tmp_path: Path) -> Path:
+    """Offsets 0 to 2 in a segment of their own; 3 to 6 are gone; 7 to 9 are there."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(batch(0, RECORDS))
+    (folder / f"{3:020}.log").write_bytes(batch(7, RECORDS))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 10\n")
+    return tmp_path
+
+
+def planned(
+    old_log: Path,
+    last: AuditRow,
+    since: timedelta,
+    *,
+    earlier: tuple[AuditRow, ...] | None = None,
+    full: bool = False,
+) -> PartitionPlan:
+    """The plan this long after the last audit; `earlier`: other rows of the ledger (None: it must not be read)."""
+
+    def readings() -> Iterator[Reading]:
+        assert earlier is not None
+        rows = [row for row in earlier if row.status == FINISHED]
+        yield from (reading(row) for row in sorted(rows, key=lambda row: -row.audit_id))
+
+    now = to_epoch_ms(last.started_at + since)
+    retention = DeleteRetention(DAY_MS, last, readings(), now)
+    (partition,) = plan_audit(segment_logs([str(old_log)]), last, full=full, delete_retention=retention).partitions
+    return partition
+
+
+def test_missing_offsets_and_a_read_too_long_ago_are_reported(old_log: Path) -> None:
+    partition = planned(old_log, audit_row(1, 3), 26 * HOUR)
+    assert partition.why_read_again == (
+        "partition 0 was read again from its start: last read 1d 2h ago, longer than delete.retention.ms (1d), "
+        "and 4 of 7 offsets were gone"
+    )
+    assert partition.reread is not None
+    assert (partition.reread.start_offset, partition.start_offset) == (0, 3)
+    assert not planned(old_log, audit_row(1, 3), 24 * HOUR).read_again
+
+
+def test_nothing_is_read_again_where_no_offset_is_missing(old_log: Path) -> None:
+    (old_log / "__consumer_offsets-0" / f"{3:020}.log").write_bytes(batch(3, RECORDS))
+    assert planned(old_log, audit_row(1, 3), 99 * HOUR).why_read_again is None
+    assert planned(old_log, audit_row(1, 6), 99 * HOUR).why_read_again is None
+
+
+def test_an_end_that_was_cleaned_away_is_missing_too(old_log: Path) -> None:
+    folder = old_log / "__consumer_offsets-0"
+    (folder / f"{3:020}.log").rename(folder / f"{9:020}.log")
+    (folder / f"{9:020}.log").write_bytes(b"")
+    partition = planned(old_log, audit_row(1, 3), 99 * HOUR)
+    assert (partition.start_offset, partition.new) == (3, None)
+    assert "and 6 of 6 offsets were gone" in (partition.why_read_again or "")
+
+
+def test_a_deleted_start_of_the_log_is_missing_too(old_log: Path) -> None:
+    (old_log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
+    partition = planned(old_log, audit_row(1, 2), 99 * HOUR)
+    assert (partition.lost_from, partition.lost_to, partition.reread) == (2, 3, None)
+    assert partition.read_again and "5 of 8 offsets" in (partition.why_read_again or "")
+
+
+def test_log_timestamps_count_where_they_advanced_further_than_the_clock(old_log: Path) -> None:
+    then = datetime.fromtimestamp(1, UTC)  # the batches' timestamps are at 1 s
+    assert planned(old_log, audit_row(1, 3, newest_log_timestamp=then - timedelta(days=2)), HOUR).read_again
+    assert not planned(old_log, audit_row(1, 3, newest_log_timestamp=then), HOUR).read_again
+
+
+def test_the_last_read_is_by_the_audit_that_last_found_records(old_log: Path) -> None:
+    idle = audit_row(3, 3, records=0)
+    earlier = (audit_row(1, 3), audit_row(2, 3, records=0), audit_row(4, 3, status=RUNNING))
+    why = planned(old_log, idle, HOUR, earlier=earlier).why_read_again
+    assert why is not None and "last read 2d 1h ago" in why
+
+
+def test_a_deleted_start_is_missing_even_if_other_gaps_are_known_only_by_reading(
+    old_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_log.SegmentLog, "missing_from", lambda *_: None)
+    undecided = planned(old_log, audit_row(1, 3), 99 * HOUR)
+    assert (undecided.why_read_again, undecided.undecided is None) == (None, False)
+    (old_log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
+    assert "and 1 of 8 offsets were gone" in (planned(old_log, audit_row(1, 2), 99 * HOUR).why_read_again or "")
+
+
+def test_a_full_audit_needs_no_reason(old_log: Path) -> None:
+    for since in (HOUR, 99 * HOUR):
+        partition = planned(old_log, audit_row(1, 3), since, full=True)
+        assert (partition.read_again, partition.why_read_again) == (True, None)
+    assert planned(old_log, audit_row(1, 3), 99 * HOUR).why_read_again is not None
+
+
+# How far an audit read a partition, as the ledger has it; and the offsets that it left because they may vanish.
+BEFORE = PartitionProgress(
+    3,
+    50,
+    100,
+    records=40,
+    records_reread=7,
+    bytes=900,
+    offsets_missing=10,
+    topic_id="t",
+    lost_from=40,
+    lost_to=50,
+    last_batch_offset=98,
+    last_leader_epoch=4,
+    last_batch_crc=77,
+)
+
+
+class EndedLog(SimpleNamespace):
+    """A log that is read up to `readable_to` and ends at `end_offset`; its broker noted epoch 9 alone."""
+
+    def epoch_by_checkpoint(self, _offset: int) -> int:
+        return 9
+
+    def asked(self, ask: Any) -> Any:
+        return ask(self)
+
+
+def plan(before: PartitionProgress | None, **more: Any) -> PartitionPlan:
+    """Partition 3, from offset 100 on."""
+    facts = {
+        "partition": 3,
+        "topic_id": None,
+        "readable_to": None,
+        "end_offset": 120,
+        "newest_timestamp": None,
+    } | more.pop("log", {})
+    return PartitionPlan(cast(PartitionLog, EndedLog(**facts)), 20, 100, None, before=before, **more)
+
+
+def read(number: int, end: int, records: int, **more: Any) -> RangeProgress:
+    return RangeProgress(3, number, 100, end, records, size_bytes=10 * records, **more)
+
+
+def last_batch(progress: PartitionProgress) -> tuple[int | None, int | None, int | None]:
+    return progress.last_batch_offset, progress.last_leader_epoch, progress.last_batch_crc
+
+
+def test_records_offsets_and_the_last_batch_are_those_of_all_ranges_read() -> None:
+    with_batch = read(0, 110, 6, last_batch_offset=105, last_leader_epoch=5, epoch_before=5, last_batch_crc=9)
+    ranges = [read(-1, 100, 30, last_batch_offset=99, last_leader_epoch=4), with_batch, read(1, 114, 0)]
+    assert read_now(plan(BEFORE, lost_from=90), ranges) == PartitionProgress(
+        3,
+        100,
+        114,
+        records=36,
+        records_reread=30,
+        bytes=360,
+        offsets_missing=8,
+        topic_id="t",
+        log_start_offset=20,
+        lost_from=90,
+        lost_to=100,
+        last_batch_offset=105,
+        last_leader_epoch=5,
+        last_batch_crc=9,
+    )
+    assert read_now(plan(BEFORE, log={"topic_id": "u"}), ranges).topic_id == "u"
+    assert last_batch(read_now(plan(None), ranges)) == (105, 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "before", "epochs", "expected"),
+    [
+        (5, 4, [4, 5], None),
+        (5, 4, [5, 5], 5),
+        (0, 4, [0, 0], 0),
+        (3, 4, [4, 3], None),
+        (9, 4, [4, 9], 9),
+        # The batch before is that of the range before, or of the audit before.
+        (4, 4, [4], 4),
+        (5, 4, [5], None),
+        (4, None, [4], None),
+        (9, None, [9], 9),
+    ],
+)
+def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_it(
+    epoch: int, before: int | None, epochs: list[int], expected: int | None
+) -> None:
+    entry = replace(BEFORE, last_leader_epoch=before)
+    together = read(
+        0,
+        101,
+        1,
+        last_batch_offset=100,
+        last_leader_epoch=epoch,
+        epoch_before=epochs[-2] if len(epochs) > 1 else None,
+        last_batch_crc=9,
+    )
+    assert last_batch(read_now(plan(entry), [together])) == (100, expected, 9)
+    if len(epochs) > 1:
+        apart = [
+            read(0, 100, 1, last_batch_offset=99, last_leader_epoch=epochs[0]),
+            read(1, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9),
+        ]
+        assert last_batch(read_now(plan(entry), apart)) == (100, expected, 9)
+
+
+@pytest.mark.parametrize("epoch", [None, -1])
+def test_a_last_batch_of_an_old_message_has_no_leader_epoch(epoch: int | None) -> None:
+    ranges = [read(0, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9)]
+    assert last_batch(read_now(plan(BEFORE), ranges)) == (100, None, 9)
+
+
+def test_without_new_batches_the_last_batch_stays() -> None:
+    found = read_now(plan(BEFORE), [read(-1, 100, 30, last_batch_offset=99)])
+    assert (found.start_offset, found.end_offset, found.offsets_missing) == (100, 100, 0)
+    assert last_batch(found) == (98, 4, 77)
+    first = read_now(plan(None), [])
+    assert (first.end_offset, first.topic_id, *last_batch(first)) == (100, None, None, None, None)
+
+
+def test_a_partition_that_was_not_read_keeps_its_end() -> None:
+    found = not_read_now(BEFORE)
+    assert (found.start_offset, found.end_offset, found.lost_from, found.lost_to) == (100, 100, None, None)
+    assert (found.records, found.records_reread, found.bytes, found.offsets_missing) == (0, 0, 0, 0)
+    assert (found.topic_id, *last_batch(found)) == ("t", 98, 4, 77)
+
+
+def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, Uncommitted]:
+    """The uncommitted offsets of a log that may go on after the range that was read."""
+    partition = plan(BEFORE, log={"readable_to": readable_to, "end_offset": end}, **more)
+    return uncommitted_offsets(AuditPlan([partition], None), [], LAST_MS)
+
+
+def test_offsets_at_or_above_the_high_watermark_are_counted() -> None:
+    assert uncommitted(110, 120) == {3: (10, 0)}
+    assert uncommitted(90, 120) == {3: (20, 0)}  # nothing below 100 is new
+    assert uncommitted(120, 120) == {}
+    assert uncommitted(None, 120) == {}
+
+
+def test_the_note_counts_offsets_and_names_partitions() -> None:
+    start = (
+        "3 offsets of 2 partitions (3, 7) not read: at or above the high watermark in replication-offset-checkpoint, "
+    )
+    found = {7: Uncommitted(1, 0), 3: Uncommitted(2, STALE_MS)}
+    assert uncommitted_notes(found) == [start + "so what is there may vanish when a leader fails"]
+    assert uncommitted_notes(found | {3: Uncommitted(2, STALE_MS + 1)}) == [
+        start + "it is older than the log of 1 partition (3): copy it again with the log, or delete it"
+    ]
+    assert uncommitted_notes({}) == []
+
+
+def missing_files(*ends: tuple[int | None, int]) -> list[str]:
+    """The notes on partitions with these high watermarks and ends."""
+    plans = [plan(None, log={"partition": n, "readable_to": r, "end_offset": e}) for n, (r, e) in enumerate(ends)]
+    return list(missing_files_note(AuditPlan(plans, None)))
+
+
+def test_offsets_below_the_high_watermark_without_a_segment_file_are_counted() -> None:
+    assert missing_files((120, 120), (110, 120), (None, 120)) == []
+    assert missing_files((123, 120), (120, 120), (121, 120)) == [
+        "4 offsets of 2 partitions (0, 2) are not in the segment files, and below the high watermark in "
+        "replication-offset-checkpoint: the files were copied before it, or some are missing"
+    ]
+
+
+# Which rows of quarantine an audit reads to recognise damage.
+@pytest.fixture
+def lake(session, tmp_path):
+    """Partition 0 had damage in audits 1 and 3, partition 1 in audit 2; a record of partition 1 was undecodable."""
+    lake = RealLake.create(session, str(tmp_path / "lake"))
+    for audit_id, offsets_partition, position, reason in (
+        (1, 0, 10, "corrupt_batch"),
+        (2, 1, 20, "corrupt_batch"),
+        (2, 1, 30, "truncated"),
+        (3, 0, 40, "corrupt_batch"),
+    ):
+        writer = LakeWriter(lake, audit_id, lambda: None)
+        row = {
+            "audit_id": audit_id,
+            "offsets_partition": offsets_partition,
+            "reason": reason,
+            "file": f"/log/__consumer_offsets-{offsets_partition}/0.log",
+            "file_position": position,
+        }
+        part = writer.lake.write("quarantine", [rows_of("quarantine", row)], writer.audit_id)
+        lake.table("quarantine").commit([part], by="test", transaction=None)
+    return lake
+
+
+def test_damage_in_files_is_known_by_partition(lake):
+    assert known_corrupt(lake) == {0: {("0.log", 10), ("0.log", 40)}, 1: {("0.log", 20)}}
+
+
+def test_an_empty_lake_knows_no_damage(session, tmp_path):
+    empty = RealLake.create(session, str(tmp_path / "empty"))
+    assert known_corrupt(empty) == known_corrupt(empty, "__share_group_state") == {}

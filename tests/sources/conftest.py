@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sources.fake_broker import FakeBroker
-from tests.sources.metadata_answers import Metadata
+from tests.sources.fake_broker import FakeBroker, Metadata
 
 
 @pytest.fixture

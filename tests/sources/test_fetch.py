@@ -15,8 +15,7 @@ from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 from tests.chosen import Chosen, examples
 from tests.records.build import batch, compress, message
-from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
-from tests.sources.fetched_logs import LOG, log_of, open_log, read, records
+from tests.sources.fake_cluster import LOG, TOPIC_ID, FakeCluster, FakeTime, fake_time, log_of, open_log, read, records
 
 __all__ = ["fake_time"]
 
