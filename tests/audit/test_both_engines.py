@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,14 @@ from kgroups_spark.lake.local import Local
 from kgroups_spark.replay import ranges, shard_states
 from kgroups_spark.spark.tasks import Processes
 from kgroups_spark.tables.schemas import TABLES
-from tests.crash.commit_points import assert_lake_is_sound
+from tests.crash.commit_points import assert_lake_is_sound, audit
 from tests.crash.soak import recorded_logs
 from tests.nights.lakes import contents, copy_until, in_segments, rows
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 
 # Facts of a run, not of the log.
 OF_A_RUN = {"started_at", "finished_at", "owner"}
 DAY_MS = 86_400_000
-
-
-def audit(engine: Any, lake: Path, log: Path) -> None:
-    run_audit(engine, AuditOptions(lake=str(lake), segments=[str(log)]))
 
 
 def ledger(lake: Path) -> list[dict[str, Any]]:
@@ -88,7 +83,6 @@ def one_after_the_other(spark: Any, local: Local, log: Path, shares: tuple[float
 
 
 # Lakes in a store that only Hadoop and Spark reach: their files are carried, and all tables are the same.
-NAME = "transactions-4.3"
 
 
 @pytest.mark.spark
@@ -98,9 +92,7 @@ def test_carried_files_give_the_same_tables(
 ) -> None:
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
     monkeypatch.setattr(shard_states, "RECORDS_OF_A_TASK", 100)
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(tmp_path / "corpora")
-    in_segments(tmp_path / "corpora" / "logs" / NAME, tmp_path / "rolled", batches=6)
+    in_segments(unpacked(tmp_path / "corpora", "transactions-4.3"), tmp_path / "rolled", batches=6)
     spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.kg.link./lakes", f"file://{tmp_path}")
     lakes = ((local, str(tmp_path / "near")), (spark, "viewfs://kg/lakes/far"))
     near, far = tmp_path / "near", tmp_path / "far"

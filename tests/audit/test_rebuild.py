@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
+from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
@@ -26,10 +25,11 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
+from tests.crash.commit_points import audit
 from tests.findings.logs import Log
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.nights.nights_here import How, new_lake
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 from tests.records.build import batch
 
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
@@ -68,10 +68,6 @@ def older_software() -> Iterator[None]:
         yield
 
 
-def audit(session, lake, log, **options):
-    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **options))
-
-
 def rebuild(session, lake, **options):
     return run_rebuild(session, RebuildOptions(lake=str(lake), **options))
 
@@ -86,9 +82,8 @@ def reported(lake):
 def logs(tmp_path_factory):
     """The log after a first night, and after a second one."""
     folder = tmp_path_factory.mktemp("rebuild")
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder)
-    partitions = [folder / "logs" / name / f"__consumer_offsets-{n}" for name, its in RECORDED.items() for n in its]
+    logs = unpacked(folder)
+    partitions = [logs / name / f"__consumer_offsets-{number}" for name, its in RECORDED.items() for number in its]
     for number, partition in enumerate(partitions):
         shutil.copytree(partition, folder / "second" / f"__consumer_offsets-{number}")
     (folder / "second" / f"__consumer_offsets-{len(partitions)}").mkdir()

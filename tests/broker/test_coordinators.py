@@ -7,7 +7,7 @@ something else than its log.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -65,38 +65,16 @@ def test_the_scenarios_reached_their_expected_states(nights: Played, release: st
     }
 
 
+@pytest.mark.parametrize(
+    "question",
+    [broker_answers.groups, broker_answers.members, broker_answers.committed_offsets, broker_answers.pending_offsets],
+)
 @each_lake
 @every_night
-def test_groups_are_those_that_the_broker_lists_and_describes(
-    nights: Played, release: str, name: str, lake: str
+def test_tables_say_what_the_broker_says(
+    nights: Played, release: str, name: str, lake: str, question: Callable[..., tuple[Any, Any]]
 ) -> None:
-    ours, said = broker_answers.groups(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert said
-    assert ours == said
-
-
-@each_lake
-@every_night
-def test_members_are_those_that_the_broker_describes(nights: Played, release: str, name: str, lake: str) -> None:
-    ours, said = broker_answers.members(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert any(said.values())
-    assert ours == said
-
-
-@each_lake
-@every_night
-def test_committed_offsets_are_those_that_the_broker_serves(nights: Played, release: str, name: str, lake: str) -> None:
-    ours, said = broker_answers.committed_offsets(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert said
-    assert ours == said
-
-
-@each_lake
-@every_night
-def test_pending_offsets_are_those_that_the_broker_calls_unstable(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
-    ours, said = broker_answers.pending_offsets(nights[release, name].rows_of(lake), nights[release, name].loaded)
+    ours, said = question(nights[release, name].rows_of(lake), nights[release, name].loaded)
     assert any(said.values())
     assert ours == said
 

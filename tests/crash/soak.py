@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 import traceback
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -47,7 +46,7 @@ from tests.logs.log_files import read_folder
 from tests.nights.cleaned_nights import random_night, write_folder
 from tests.nights.lakes import contents
 from tests.protocol.fake_delta import LOOP
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 
 # A night is tried several times before it may end: killed before or after a commit, or stalled in one while another
 # host takes over and finishes.
@@ -233,9 +232,7 @@ def tell(line: str) -> None:
 
 def recorded_logs(folder: Path) -> Iterator[Path]:
     """The logs that the tests use, a folder each."""
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder)
-    yield from sorted(path for path in (folder / "logs").iterdir() if path.is_dir())
+    yield from sorted(path for path in unpacked(folder).iterdir() if path.is_dir())
 
 
 def disturb(spark: Any, wanted: int, seed: int, folder: Path, runs: Sequence[str]) -> None:

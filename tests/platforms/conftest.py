@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +21,7 @@ from tests.chosen import Chosen, is_its_turn
 from tests.platforms.jars import spark_jars
 from tests.platforms.object_store import ObjectStore, object_store
 from tests.platforms.standalone import Cluster, standalone_cluster
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,10 +29,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recorded log of four partitions with transactions."""
-    folder = tmp_path_factory.mktemp("corpora")
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder, [name for name in archive.namelist() if "/transactions-4.3/" in name])
-    return folder / "logs" / "transactions-4.3"
+    return unpacked(tmp_path_factory.mktemp("corpora"), "transactions-4.3")
 
 
 @pytest.fixture(scope="session")

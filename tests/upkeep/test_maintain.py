@@ -7,7 +7,6 @@ import os
 import shutil
 import struct
 import time
-import zipfile
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +21,7 @@ from deltalake import DeltaTable
 from kgroups_spark.audit.keep import audits_without_findings, unneeded
 from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
+from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 from kgroups_spark.cli.main import main
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost
@@ -40,11 +39,11 @@ from kgroups_spark.tables.definitions import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES, arrow_schema
 from kgroups_spark.words import to_epoch_ms
 from tests.cli.written_lake import AS_OF, ledger, write_lake
-from tests.crash.commit_points import CommitPoint, photographs
+from tests.crash.commit_points import CommitPoint, audit, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
 from tests.nights.reported_tables import unordered
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 from tests.records.build import message
 from tests.report.made_lakes import partition_read
 
@@ -68,10 +67,6 @@ def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> p
     return pa.concat_tables(found)
 
 
-def audit(spark, lake, segments):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)]))
-
-
 def maintain(spark, lake, **options):
     return run_maintain(spark, MaintainOptions(lake=str(lake), **options))
 
@@ -79,11 +74,11 @@ def maintain(spark, lake, **options):
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     """Transactions of several producers over several groups."""
-    folder = tmp_path_factory.mktemp("corpora")
-    with zipfile.ZipFile(CORPORA) as archive:
-        logs = tuple(f"logs/transactions-4.3/__consumer_offsets-{partition}/" for partition in PARTITIONS)
-        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(logs)])
-    return folder / "logs" / "transactions-4.3"
+    folder = unpacked(tmp_path_factory.mktemp("corpora"), "transactions-4.3")
+    for partition in folder.iterdir():
+        if int(partition.name.rpartition("-")[2]) not in PARTITIONS:
+            shutil.rmtree(partition)
+    return folder
 
 
 @pytest.fixture(scope="module")
