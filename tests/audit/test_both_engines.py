@@ -87,9 +87,7 @@ def one_after_the_other(spark: Any, local: Local, log: Path, shares: tuple[float
 
 @pytest.mark.spark
 @pytest.mark.in_turn("carried files")
-def test_carried_files_give_the_same_tables(
-    local: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_carried_files_give_the_same_tables(local, spark, tmp_path, monkeypatch):
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
     monkeypatch.setattr(shard_states, "RECORDS_OF_A_TASK", 100)
     in_segments(unpacked(tmp_path / "corpora", "transactions-4.3"), tmp_path / "rolled", batches=6)

@@ -32,7 +32,7 @@ QUESTIONS = {
 
 
 @of_some_releases
-def test_tables_say_what_the_broker_says(corpus: str) -> None:
+def test_tables_say_what_the_broker_says(corpus):
     def rows(name: str) -> list[Row]:
         found = audited(corpus).rows(name)
         if name == "committed_offsets" and corpus in ("legacy-0.11", "legacy-1.1"):
@@ -47,7 +47,7 @@ def test_tables_say_what_the_broker_says(corpus: str) -> None:
 
 
 @of_some_releases
-def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus: str) -> None:
+def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus):
     result = audited(corpus)
     assert result.record_count() == result.records_read() > 0
     assert result.rows("quarantine") == []
@@ -56,7 +56,7 @@ def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus: str) ->
 
 
 @of_some_releases
-def test_the_number_of_offsets_partitions_follows_from_all_groups_of_the_log(corpus: str) -> None:
+def test_the_number_of_offsets_partitions_follows_from_all_groups_of_the_log(corpus):
     """Share groups and those that never committed, too: the next audit finds them in `groups`."""
     partitions, fitting = len(ALL[corpus]["ends"]), [each.partition_counts for each in decoded(corpus).progress]
     assert all(partitions in counts for counts in fitting if counts)

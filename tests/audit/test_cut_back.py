@@ -17,12 +17,11 @@ from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run
 from kgroups_spark.audit.same_log import AnotherLog
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import register_views
 from kgroups_spark.sql.views import with_what_they_need
 from kgroups_spark.tables.schemas import LOG_TABLES
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.logs.cleaner import Files, clean
 from tests.logs.cut_corpora import cut_log
 from tests.logs.cut_logs import CutLog, random_night
@@ -62,7 +61,7 @@ def audited_anyway(nights: Nights, files: Files, reported: Counter[str]) -> None
 
 @pytest.mark.in_turn("cut back anywhere")
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
-def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release: str, chosen: Chosen) -> None:
+def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release, chosen):
     reported: Counter[str] = Counter()
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
@@ -80,7 +79,7 @@ def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release: 
 
 @pytest.mark.in_turn("cut back and cleaned")
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
-def test_a_lake_of_a_log_cleaned_before_and_after_the_cut_equals_a_new_lake(release: str, chosen: Chosen) -> None:
+def test_a_lake_of_a_log_cleaned_before_and_after_the_cut_equals_a_new_lake(release, chosen):
     reported: Counter[str] = Counter()
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
@@ -178,9 +177,7 @@ def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> l
     return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)
 
 
-def test_spark_continues_a_lake_whose_log_was_cut_back(
-    spark: SparkSession, local: Local, tmp_path: Path, chosen: Chosen
-) -> None:
+def test_spark_continues_a_lake_whose_log_was_cut_back(spark, local, tmp_path, chosen):
     """In a soak; in `make test` it reads some tables that this process continued."""
     log = Cut(local, tmp_path)
     for _ in range(3):
@@ -199,7 +196,7 @@ def test_spark_continues_a_lake_whose_log_was_cut_back(
 
 
 @pytest.mark.in_turn("cut back into reduced history")
-def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(session: Any, tmp_path: Path) -> None:
+def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(session, tmp_path):
     log = Cut(session, tmp_path)
     for _ in range(2):
         log.night()

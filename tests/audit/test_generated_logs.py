@@ -15,7 +15,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow, Task
 from kgroups_spark.tables.rows import FIRST_MS
 from kgroups_spark.words import LAST_MS
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
 from tests.coordinator.oracle_answers import differences
 from tests.logs.generated_logs import LOGS
@@ -102,7 +102,7 @@ def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[st
 
 
 @pytest.mark.parametrize("version", one_of("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2"))
-def test_tables_agree_with_kafkas_own_classes(version: str, chosen: Chosen) -> None:
+def test_tables_agree_with_kafkas_own_classes(version, chosen):
     found, logs = [], read_zip(LOGS)
     for log in chosen.some(logs, len(logs) // 24):
         files = logs[log]

@@ -36,7 +36,7 @@ def differing(files: Files, whole: MemoryTables, audited: Audited) -> list[str]:
 
 @pytest.mark.in_turn("tiny chunks")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_tiny_chunks_change_nothing(release: str, chosen: Chosen) -> None:
+def test_tiny_chunks_change_nothing(release, chosen):
     for seed, log in chosen.some(enumerate(logs(release)), 1):
         files, how = logs(release)[log], how_of(release, 256 << seed % 3)
         assert differing(files, referee(release, log), audit(files, how)) == [], (log, how)
@@ -44,7 +44,7 @@ def test_tiny_chunks_change_nothing(release: str, chosen: Chosen) -> None:
 
 @pytest.mark.in_turn("nights and ranges")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str, chosen: Chosen) -> None:
+def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release, chosen):
     """But for an outcome, which is unknown if the marker is in another range."""
     unknown = 0
     for seed, log in chosen.some(enumerate(logs(release)), 1):
@@ -65,7 +65,7 @@ def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str, chosen
 
 @pytest.mark.in_turn("dense logs in nights")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) -> None:
+def test_cuts_change_nothing_in_dense_logs_either(release, chosen):
     for seed in chosen.some(range(12), 1):
         files, rng = dense_log(seed), np.random.default_rng(seed)
         how = how_of(release, int(rng.choice([256, 512, 4096])))
@@ -78,7 +78,7 @@ def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) 
 
 
 @pytest.mark.in_turn("old formats in nights")
-def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen: Chosen) -> None:
+def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen):
     """But where an audit ends between the tombstones of one clean-up: their batch is not known."""
     for seed, magic in chosen.some(itertools.product(range(12), (0, 1)), 1):
         rng = np.random.default_rng(seed)
@@ -147,7 +147,7 @@ def assert_holds_all_it_saw(nights: Nights) -> None:
 
 @pytest.mark.in_turn("cleaned after a read")
 @pytest.mark.parametrize("release", one_of(*CLEANED_RELEASES))
-def test_cleaning_records_after_they_were_read_changes_nothing(release: str, chosen: Chosen) -> None:
+def test_cleaning_records_after_they_were_read_changes_nothing(release, chosen):
     logs = list(some_logs(release, ("",), 12)) + [(seed, f"dense {seed}", dense_log(seed, 40)) for seed in range(4)]
     shrunk = 0
     for number in chosen.some(range(len(logs)), 1):
@@ -163,7 +163,7 @@ def test_cleaning_records_after_they_were_read_changes_nothing(release: str, cho
 
 @pytest.mark.in_turn("cleaned before a read")
 @pytest.mark.parametrize("release", one_of(*CLEANED_RELEASES))
-def test_records_cleaned_before_they_were_read_leave_the_same_current_tables(release: str, chosen: Chosen) -> None:
+def test_records_cleaned_before_they_were_read_leave_the_same_current_tables(release, chosen):
     """The cleaner keeps tombstones and markers here. It takes only records that were overwritten or aborted."""
     missed = 0
     logs = list(some_logs(release, ("wellformed", "compacted"), 5))

@@ -79,7 +79,7 @@ def ended(step: Step) -> None:
     step.end(step.rows.mapInArrow(step.function, step.reports))
 
 
-def test_the_job_makes_the_tables_of_run_audit() -> None:
+def test_the_job_makes_the_tables_of_run_audit():
     cuts = random_cuts(FILES, np.random.default_rng(1), nights=3, ranges=1)
     by_job = in_frames(new_lake())
     for files in files_of_nights(FILES, cuts):
@@ -90,7 +90,7 @@ def test_the_job_makes_the_tables_of_run_audit() -> None:
     assert not (by_job.folder / "lake" / "_work").exists() or not [*(by_job.folder / "lake" / "_work").iterdir()]
 
 
-def test_the_rows_of_the_steps_are_ranges_and_shards() -> None:
+def test_the_rows_of_the_steps_are_ranges_and_shards():
     seen = dict[str, pa.Table]()
 
     def shown(spark: Any, options: AuditOptions) -> AuditSummary:
@@ -118,7 +118,7 @@ def test_the_rows_of_the_steps_are_ranges_and_shards() -> None:
 @pytest.mark.parametrize(
     ("what", "column", "said"), [("read", "offsets_partition", "read"), ("replay", "shard", "replayed")]
 )
-def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what: str, column: str, said: str) -> None:
+def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what, column, said):
     dropped = min(int(path.partition("-")[2].partition("/")[0]) for path in FILES if path.startswith("__consumer_off"))
 
     def dropping(spark: Any, options: AuditOptions) -> AuditSummary:
@@ -173,7 +173,7 @@ def _without_state(begun: Audit) -> None:
         (_without_state, "the audit cannot finish without its step save_state"),
     ],
 )
-def test_a_pipeline_without_one_of_its_steps_does_not_count(steps: Callable[[Audit], None], said: str) -> None:
+def test_a_pipeline_without_one_of_its_steps_does_not_count(steps, said):
     def pipeline(spark: Any, options: AuditOptions) -> AuditSummary:
         with begin_audit(spark, options) as begun:
             steps(begun)
@@ -186,7 +186,7 @@ def test_a_pipeline_without_one_of_its_steps_does_not_count(steps: Callable[[Aud
     assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
 
 
-def test_the_job_takes_an_archive_in_a_folder(tmp_path: Path) -> None:
+def test_the_job_takes_an_archive_in_a_folder(tmp_path):
     folder = write_logs("transactions-4.4", tmp_path / "log", "__transaction_state")
     files = files_of("transactions-4.4")
     write_files(folder, {**files, **{f"{p.parent.name}/{p.name}": p.read_bytes() for p in folder.glob("*/*.log")}})

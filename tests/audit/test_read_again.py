@@ -19,7 +19,7 @@ from kgroups_spark.replay.corrections import corrections_of
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.tables.definitions import REREAD
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.logs.cleaner import Files, GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.logs.generated_logs import LOGS
@@ -43,7 +43,7 @@ RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
 @pytest.mark.in_turn("forgetful logs")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, chosen: Chosen) -> None:
+def test_reading_a_forgetful_log_again_corrects_the_saved_state(release, chosen):
     corrected: Counter[tuple[str, bool]] = Counter()
     for seed in chosen.some(range(8), 1):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(how_of(release))
@@ -64,9 +64,7 @@ def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, ch
 
 @pytest.mark.in_turn("read again in any night")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_a_lake_equals_its_log_whichever_night_reads_it_again(
-    release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
-) -> None:
+def test_a_lake_equals_its_log_whichever_night_reads_it_again(release, monkeypatch, chosen):
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     monkeypatch.setattr(shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
@@ -92,7 +90,7 @@ def log_of(batches: list[list[KeyValue]]) -> Files:
     return {"__consumer_offsets-0/00000000000000000000.log": data}
 
 
-def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined() -> None:
+def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined():
     log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
     for left in range(5, 0, -1):
         forgetful_night(log, left)
@@ -110,7 +108,7 @@ def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined() ->
     assert [note for note in row.notes or () if "the log that was read again is damaged in 1 place" in note]
 
 
-def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so() -> None:
+def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so():
     log, nights, said = GrowingLog(forgetful_log(1)), Nights(how_of()), []
     for left, is_idle in ((3, False), (2, True), (2, False)):
         if not is_idle:
@@ -120,7 +118,7 @@ def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so() 
     assert said == [[], ["partition 0 was read again, but has no new record: not corrected"], []]
 
 
-def test_records_before_the_logs_start_are_gone_when_it_is_read_again() -> None:
+def test_records_before_the_logs_start_are_gone_when_it_is_read_again():
     """The first segments were deleted before they were read (`lost_from`): no record is before the new ones."""
     log, nights = GrowingLog(forgetful_log(3)), Nights(how_of())
     for left in (3, 2, 1):
@@ -139,7 +137,7 @@ def test_records_before_the_logs_start_are_gone_when_it_is_read_again() -> None:
 
 # A partition read again from its start: what its notes say, and which corrections are replayed.
 @pytest.mark.parametrize("decided", one_of("while planning", "while reading"))
-def test_a_log_is_read_again_and_notes_say_what_was_corrected(monkeypatch: pytest.MonkeyPatch, decided: str) -> None:
+def test_a_log_is_read_again_and_notes_say_what_was_corrected(monkeypatch, decided):
     if decided == "while reading":  # as of a live log
         monkeypatch.setattr(SegmentLog, "missing_from", lambda self, offset: None)
     first, second, third = three_nights()
@@ -160,7 +158,7 @@ def test_a_log_is_read_again_and_notes_say_what_was_corrected(monkeypatch: pytes
     assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
-def test_only_corrections_of_the_state_are_replayed_the_newest_of_each_entry() -> None:
+def test_only_corrections_of_the_state_are_replayed_the_newest_of_each_entry():
     def row(audit_id: int, entry_type: str, group_id: str | None, payload: str | None, **other: Any) -> Row:
         fields = {"log_offset": 9, "state_format": STATE_FORMAT, "release_version": "4.3", "rules_version": 1, **other}
         names = ("audit_id", "offsets_partition", "reason", "entry_type", "group_id", "payload")

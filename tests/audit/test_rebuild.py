@@ -366,7 +366,7 @@ def test_a_lake_without_history_and_a_partition_count_below_the_logs_own_are_ref
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def test_a_rebuild_keeps_names_of_topics_that_only_replaced_records_have() -> None:
+def test_a_rebuild_keeps_names_of_topics_that_only_replaced_records_have():
     lake = new_lake()
     lake.night(Log().commit("g", topic="orders", topic_id=TOPIC_ID).commit("g").files, How())
     lake.night(Log().commit("h", offset=6).commit("h", offset=7).commit("i").files, How(accept_log_change=True))

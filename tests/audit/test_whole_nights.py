@@ -28,7 +28,6 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
-from tests.chosen import Chosen
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
@@ -77,7 +76,7 @@ def check(found: Audited) -> Audited:
     return found
 
 
-def test_mixed_commits_are_those_of_one_night() -> None:
+def test_mixed_commits_are_those_of_one_night():
     log = Log().commit("g", producer=7).end(7)
     before, whole = log.files, log.commit("g", times=2).commit("g", partition=1).files
     (found,) = [each for each in check(audit(whole, LOOKING)).found() if each["finding"] == "mixed_commits"]
@@ -90,7 +89,7 @@ def test_mixed_commits_are_those_of_one_night() -> None:
         assert [each for each in check(nights).found() if each["finding"] == "mixed_commits"] == []
 
 
-def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
+def test_every_log_is_audited_to_the_end(chosen):
     """As of its newest time, and a month later, when everything that can be overdue is."""
     for name in chosen.some(sorted(logs()), 1):
         files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS, findings=True)
@@ -102,9 +101,7 @@ def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize(("rounds", "short"), [(1, Shortfall()), (0, Shortfall(unsettled=(0,)))])
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
-    rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(rounds, short, monkeypatch):
     """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
     monkeypatch.setattr(range_decoder, "MOST_ROUNDS", rounds)
     batches = b"".join(batch(offset, [(b"k", b"v")]) for offset in (0, 7, 8))
@@ -115,7 +112,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
     )
 
 
-def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
+def test_damaged_logs_are_audited_to_the_end(chosen):
     names = sorted(logs())
     for seed in chosen.some(range(200), 1):
         rng = random.Random(seed)
@@ -139,14 +136,14 @@ STREAMS_MEMBER = {
 }
 
 
-def test_a_member_without_current_assignment_does_not_reconcile() -> None:
+def test_a_member_without_current_assignment_does_not_reconcile():
     audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
     (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
     assert (finding["group_id"], finding["member_id"]) == ("s", "m")
     assert "has no assignment at all" in finding["detail"]
 
 
-def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
     def broken(name: str, *how: Any) -> Iterator[Finding]:
         if name == "commit_storm":
             raise ZeroDivisionError("a name of the log")
@@ -168,7 +165,7 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
-def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error, monkeypatch):
     monkeypatch.setattr(errors, "SURVIVED", (Exception,))
 
     def fail() -> None:
@@ -193,7 +190,7 @@ def test_removed_groups_still_count_for_the_number_of_offsets_partitions():
         log.classic(names[0])
 
 
-def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
+def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one():
     files = dense_log(1, 5)
     audited = audit(files, LOOKING)
     logs = audited.session.store.logs
@@ -204,7 +201,7 @@ def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
         audited.night(files, LOOKING)
 
 
-def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_ledger() -> None:
+def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_ledger():
     files = dense_log(1, 5)
     audited = audit(files, LOOKING)
     exists = iter([False])  # the other one creates it, and adds rows, after this look
@@ -250,9 +247,7 @@ def night(lake: Audited, committed: int, *times: int, topic: str = TOPIC) -> Aud
         (4, (OLD, OLD, OLD + HOUR, OLD + 2 * HOUR), False),
     ],
 )
-def test_a_checkpoint_that_hides_more_than_a_minute_is_a_shortfall(
-    committed: int, times: tuple[int, ...], is_stale: bool
-) -> None:
+def test_a_checkpoint_that_hides_more_than_a_minute_is_a_shortfall(committed, times, is_stale):
     lake = new_lake()
     done = night(lake, committed, *times)
     assert done.lacks_records == is_stale

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -50,21 +49,21 @@ def judged_at(*progress: RangeProgress, **more: Any) -> tuple[int, int, int | No
     return found.as_of_ms, found.known_until_ms, found.newest_ms
 
 
-def test_an_audit_of_segments_judges_by_the_newest_time_in_the_log() -> None:
+def test_an_audit_of_segments_judges_by_the_newest_time_in_the_log():
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR)) == (NOW - HOUR, NOW - HOUR, NOW - HOUR)
     assert judged_at() == (NOW, NOW, None)
     # Records that are read again give no new time.
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR, -1))[0] == NOW - 2 * HOUR
 
 
-def test_the_users_moment_counts_and_knowledge_ends_with_the_log() -> None:
+def test_the_users_moment_counts_and_knowledge_ends_with_the_log():
     log = read(NOW - DAY)
     assert judged_at(log, as_of=NOW) == (NOW, NOW - DAY, NOW - DAY)
     assert judged_at(log, as_of=NOW - 2 * DAY) == (NOW - 2 * DAY, NOW - 2 * DAY, NOW - DAY)
 
 
 @pytest.fixture
-def appended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def appended(monkeypatch):
     """Lets records come with these times while a live log is read, or makes its cluster not answer."""
 
     def come(*times: int, error: Exception | None = None) -> None:
@@ -78,7 +77,7 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return come
 
 
-def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended: Callable[..., None]) -> None:
+def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended):
     appended(NOW - 8 * MINUTE, NOW - 5 * MINUTE)
     log = read(NOW - 20 * MINUTE)
     assert judged_at(log, live=True)[0] == NOW - 5 * MINUTE
@@ -92,16 +91,14 @@ def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended:
 @pytest.mark.parametrize(
     "error", [ClusterUnreachable("no broker"), LeaderLost("no leader"), AuthenticationFailed("expired")]
 )
-def test_without_an_answer_of_the_cluster_this_machines_clock_counts(
-    error: Exception, appended: Callable[..., None]
-) -> None:
+def test_without_an_answer_of_the_cluster_this_machines_clock_counts(error, appended):
     appended(error=error)
     found = moment(read(NOW - HOUR), live=True)
     assert found.as_of_ms == NOW
     assert "which nothing confirms" in found.notes[0]
 
 
-def test_a_live_audit_never_judges_earlier_than_the_one_before(appended: Callable[..., None]) -> None:
+def test_a_live_audit_never_judges_earlier_than_the_one_before(appended):
     appended(NOW - 5 * MINUTE)
     before = AuditRow(1, FINISHED, "host", at(NOW), as_of=at(NOW - MINUTE))
     assert judged_at(read(NOW - HOUR), before=before, live=True)[0] == NOW - MINUTE
@@ -140,18 +137,18 @@ def shards_by_task(state: dict[int, int], read: dict[int, int]) -> tuple[tuple[i
     ).shards
 
 
-def test_a_small_night_is_one_task() -> None:
+def test_a_small_night_is_one_task():
     assert shards_by_task({0: 10, 1: 10, 2: 10}, {3: 10}) == ((0, 1, 2, 3),)
 
 
-def test_a_shards_weight_counts_the_rows_of_its_state_and_the_records_read() -> None:
+def test_a_shards_weight_counts_the_rows_of_its_state_and_the_records_read():
     large = RECORDS_OF_A_TASK
     assert shards_by_task({0: large, 1: large, 2: 10}, {0: large, 2: 2 * large}) == ((2,), (0,), (1,))
     # No more than twice as many as can run at the same time.
     assert len(shards_by_task({}, dict.fromkeys(range(9), large))) == 2 * SLOTS
 
 
-def test_the_tables_of_a_small_night_are_one_part_each() -> None:
+def test_the_tables_of_a_small_night_are_one_part_each():
     files = logs_of_every_profile()
     for how, tasks in ((How(), 1), (How(in_ranges=True), 2)):
         audited = audit(files, how)

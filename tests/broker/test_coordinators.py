@@ -7,12 +7,10 @@ something else than its log.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from kgroups_spark.lake.local import Local
 from tests.broker.lab import expected_in, reported
 from tests.broker.live_audits import ONLY_A_CLUSTER_SAYS
 from tests.broker.nights import (
@@ -25,7 +23,6 @@ from tests.broker.nights import (
     NIGHTS,
     RESTARTED,
     SCENARIOS,
-    Played,
     Row,
     names_with,
     played,
@@ -46,9 +43,7 @@ COMPARED_OTHERWISE = {*ONLY_A_CLUSTER_SAYS, "group_members", "group_traffic"}
 
 
 @pytest.fixture(scope="module")
-def nights(
-    request: pytest.FixtureRequest, session: Any, local: Local, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Played]:
+def nights(request, session, local, tmp_path_factory):
     """The nights of the clusters that the tests of this run ask for."""
     params = [item.callspec.params for item in request.session.items if item.path == request.path]
     asked = {(each["release"], names_with(each.get("name", BEFORE_EXPIRY))) for each in params}
@@ -57,7 +52,7 @@ def nights(
 
 
 @every_night
-def test_the_scenarios_reached_their_expected_states(nights: Played, release: str, name: str) -> None:
+def test_the_scenarios_reached_their_expected_states(nights, release, name):
     expected, answer = nights[release, name].expected, nights[release, name].answer
     assert bool(expected) == (name != RESTARTED)
     assert {each: expected_in(answer, of_scenario) for each, of_scenario in expected.items()} == {
@@ -71,9 +66,7 @@ def test_the_scenarios_reached_their_expected_states(nights: Played, release: st
 )
 @each_lake
 @every_night
-def test_tables_say_what_the_broker_says(
-    nights: Played, release: str, name: str, lake: str, question: Callable[..., tuple[Any, Any]]
-) -> None:
+def test_tables_say_what_the_broker_says(nights, release, name, lake, question):
     ours, said = question(nights[release, name].rows_of(lake), nights[release, name].loaded)
     assert any(said.values())
     assert ours == said
@@ -81,9 +74,7 @@ def test_tables_say_what_the_broker_says(
 
 @each_lake
 @every_night
-def test_open_transactions_are_those_of_producers_and_of_their_coordinator(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
+def test_open_transactions_are_those_of_producers_and_of_their_coordinator(nights, release, name, lake):
     rows, answer = nights[release, name].rows_of(lake), nights[release, name].answer
     ours, said = broker_answers.open_transactions(rows, answer)
     assert any(said.values())
@@ -95,9 +86,7 @@ def test_open_transactions_are_those_of_producers_and_of_their_coordinator(
 
 @each_lake
 @every_night
-def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
+def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(nights, release, name, lake):
     said = {
         group: sorted([topic, partition] for topic, partition, _ in offsets)
         for group, offsets in nights[release, name].answer["share_start_offsets"].items()
@@ -107,9 +96,7 @@ def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_na
 
 @each_lake
 @every_night
-def test_audits_end_where_the_log_ends_and_keep_every_record(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
+def test_audits_end_where_the_log_ends_and_keep_every_record(nights, release, name, lake):
     summary = nights[release, name].summaries[lake]
     ends = {str(each.offsets_partition): each.end_offset for each in summary.audit.partitions}
     assert ends == nights[release, name].answer["ends"]
@@ -118,7 +105,7 @@ def test_audits_end_where_the_log_ends_and_keep_every_record(
 
 
 @every_night
-def test_both_lakes_are_the_same(nights: Played, release: str, name: str) -> None:
+def test_both_lakes_are_the_same(nights, release, name):
     live, copy = (nights[release, name].contents[lake] for lake in (LIVE, COPY))
     for table in live.keys() - COMPARED_OTHERWISE:
         assert live[table] == copy[table], table
@@ -139,7 +126,7 @@ def test_both_lakes_are_the_same(nights: Played, release: str, name: str) -> Non
 
 
 @every_night
-def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights: Played, release: str, name: str) -> None:
+def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights, release, name):
     night, answer = nights[release, name], nights[release, name].answer
     live, copy = ({row["topic_id"]: row["topic"] for row in night.tables[lake]["topics"]} for lake in (LIVE, COPY))
     assert live.items() >= copy.items()
@@ -168,7 +155,7 @@ def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights: Played, 
 
 @pytest.mark.parametrize("release", [pytest.param(each, marks=MARKS[each, EXPIRY]) for each in SCENARIOS])
 @each_lake
-def test_offsets_and_groups_expire_as_foreseen(nights: Played, release: str, lake: str) -> None:
+def test_offsets_and_groups_expire_as_foreseen(nights, release, lake):
     before, after = nights[release, BEFORE_EXPIRY], nights[release, AFTER_EXPIRY]
     there, left = (
         {slot(row) for row in night.tables[lake]["committed_offsets"] if row["group_id"] != "fresh"}

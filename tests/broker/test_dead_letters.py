@@ -3,14 +3,12 @@ each record that it gave up is there once, with its reason, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
-from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
@@ -27,7 +25,7 @@ PROPERTIES = {"unstable.api.versions.enable": "true", "group.share.min.record.lo
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def lake(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dead_letters")
     with Brokers("4.4.0", folder / "brokers", PROPERTIES) as brokers, JavaClients(brokers.address) as clients:
         upgrade = ("--bootstrap-server", brokers.address, "upgrade", "--feature", "share.version=2")
@@ -84,7 +82,7 @@ def asked(lake: str, query: str) -> list[dict[str, Any]]:
     return kgroups_spark.open_lake(lake).rows(query)
 
 
-def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake: str) -> None:
+def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake):
     rows = asked(lake, "SELECT * FROM dead_letters ORDER BY first_offset")
     reasons = {
         offset: (row["reason"], row["queue_topic"])
@@ -97,7 +95,7 @@ def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake: str) 
     assert all(row["given_up_at"] is not None and row["topic"] == TOPIC for row in rows)
 
 
-def test_redeliveries_are_those_of_the_group_at_least(lake: str) -> None:
+def test_redeliveries_are_those_of_the_group_at_least(lake):
     [row] = asked(
         lake, "SELECT group_id, sum(redeliveries) AS times, max(delivery_count) AS most FROM redeliveries GROUP BY 1"
     )
@@ -106,7 +104,7 @@ def test_redeliveries_are_those_of_the_group_at_least(lake: str) -> None:
     assert 0 < row["times"] <= again
 
 
-def test_nothing_else_is_found(lake: str) -> None:
+def test_nothing_else_is_found(lake):
     found = {row["finding"] for row in asked(lake, "SELECT finding FROM current_findings")}
     assert not found & {"share_window_full", "share_records_archiving", "share_delivery_near_limit"}
     [window] = asked(lake, "SELECT record_locks, is_full FROM share_windows")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from kgroups_spark.audit import run
 from kgroups_spark.cli.main import main
-from kgroups_spark.lake.local import Local
-from tests.broker.brokers import Brokers, until
+from tests.broker.brokers import until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
@@ -46,7 +44,7 @@ def produce(lab: Lab, topic: str, records: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def played(kafka_4_4: Brokers) -> Iterator[Lab]:
+def played(kafka_4_4):
     with JavaClients(kafka_4_4.address) as clients:
         lab = Lab(kafka_4_4, clients)
         for topic in ("lag-grows", "lag-cut", "lag-gone"):
@@ -56,7 +54,7 @@ def played(kafka_4_4: Brokers) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, played: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local, played, tmp_path_factory):
     """The lake of two audits, between which it happened."""
     lab = played
     folder = tmp_path_factory.mktemp("lag") / "lake"
@@ -107,9 +105,7 @@ def of_describe(lake: Path, capsys: pytest.CaptureFixture[str], *options: str) -
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
-    played: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(played, lake, capsys):
     said = {
         (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): tuple(
             row[name] for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
@@ -135,9 +131,7 @@ def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
     }
 
 
-def test_coordinator_and_assignor_are_those_of_kafkas_tool(
-    played: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_coordinator_and_assignor_are_those_of_kafkas_tool(played, lake, capsys):
     names = ("COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
     said = {row["GROUP"]: tuple(row[name] for name in names) for row in of_the_tool(played, "--state")}
     mine = {
@@ -155,7 +149,7 @@ def test_coordinator_and_assignor_are_those_of_kafkas_tool(
     assert mine[STOPPED][2:] == ("Empty", "0")
 
 
-def test_it_is_reported_as_it_was_and_nothing_else(lake: Path) -> None:
+def test_it_is_reported_as_it_was_and_nothing_else(lake):
     found = {(row["finding"], row["group_id"], row["topic"]) for row in rows(lake, "findings") if row["audit_id"] == 2}
     ours = {each for each in found if each[1] in (*GROUPS, LIMITED)}
     assert ours == {
@@ -170,7 +164,7 @@ def test_it_is_reported_as_it_was_and_nothing_else(lake: Path) -> None:
     assert earlier == set()
 
 
-def test_lag_has_a_history(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lag_has_a_history(lake, capsys):
     capsys.readouterr()
     assert main(["lag", "--lake", str(lake), "--format", "json", *("--group", PAUSED), *("--group", STOPPED)]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def brokers(tmp_path_factory):
     with Brokers("4.3.1", tmp_path_factory.mktemp("changing") / "brokers", RETENTION_AT_ONCE) as brokers:
         yield brokers
 

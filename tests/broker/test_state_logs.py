@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.findings import finders
-from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
-from tests.broker.heartbeats import MemberReported, Reported, Step, play_the_stories
+from tests.broker.heartbeats import MemberReported, Reported, play_the_stories
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
@@ -44,7 +42,7 @@ of_kafka_4 = pytest.mark.parametrize("lab", KAFKA_4, indirect=True, scope="modul
 
 
 @pytest.fixture(scope="module", params=[*KAFKA_4, OLDEST])
-def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(request):
     """A share group that has read everything and left, one that Admin has reset; transactions of every end."""
     release = request.param.rpartition(".")[0].replace(".", "_")
     brokers: Brokers = request.getfixturevalue(f"kafka_{release}")
@@ -62,7 +60,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
+def before_reset(lab):
     """A moment in ms, and the offsets that the brokers listed of RESET then. Afterwards Admin resets one of them."""
     if lab.is_scala:
         return 0, {}
@@ -74,27 +72,20 @@ def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
 
 
 @pytest.fixture(scope="module")
-def stories(lab: Lab) -> list[Step]:
+def stories(lab):
     """Rebalances of KIP-848 groups, as their coordinator described them."""
     return [] if lab.is_scala else play_the_stories(lab)
 
 
 @pytest.fixture(scope="module")
-def hanging(lab: Lab) -> Iterator[dict[tuple[int, int], str]]:
+def hanging(lab):
     """Transactions made to hang: offsets partition and producer id, and why."""
     with transactions_that_hang(lab, (TOPIC, 0)) as hanging:
         yield hanging
 
 
 @pytest.fixture(scope="module")
-def lake(
-    local: Local,
-    lab: Lab,
-    before_reset: tuple[int, dict[Any, Any]],
-    hanging: dict[tuple[int, int], str],
-    stories: list[Step],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def lake(local, lab, before_reset, hanging, stories, tmp_path_factory):
     """The lake of an audit. It takes a transaction that has been open for a millisecond as open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
     with pytest.MonkeyPatch.context() as patch:
@@ -119,7 +110,7 @@ def described_transactions(lab: Lab) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: Path) -> None:
+def test_transactional_ids_are_those_that_the_brokers_describe(lab, lake):
     mine = {
         row["transactional_id"]: (
             row["producer_id"],
@@ -146,7 +137,7 @@ def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: P
 
 
 @of_kafka_4
-def test_share_partitions_are_those_that_the_brokers_list(lab: Lab, lake: Path) -> None:
+def test_share_partitions_are_those_that_the_brokers_list(lab, lake):
     ends = {(row["topic"], row["partition"]): row["log_end_offset"] for row in rows(lake, "topic_offsets")}
     found = [row for row in rows(lake, "share_partitions") if row["group_id"] in (SHARE, RESET)]
     mine = {
@@ -174,9 +165,7 @@ def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
 
 
 @of_kafka_4
-def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(
-    before_reset: tuple[int, dict[Any, Any]], lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(before_reset, lake, capsys):
     moment, listed = before_reset
     capsys.readouterr()
     assert main(["describe", "--lake", str(lake), "--group", RESET, "--as-of", str(moment), "--format", "json"]) == 0
@@ -188,7 +177,7 @@ def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(
 
 
 @of_kafka_4
-def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_prints_what_kafkas_tool_prints(lab, lake, capsys):
     address = ["--bootstrap-server", lab.address]
     capsys.readouterr()
     for group in (SHARE, RESET):
@@ -200,9 +189,7 @@ def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: p
         assert len(kafkas) == 3
 
 
-def test_hanging_transactions_equal_those_of_kafkas_find_hanging(
-    lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hanging_transactions_equal_those_of_kafkas_find_hanging(lab, lake, hanging, capsys):
     scope = ["--topic", "__consumer_offsets", "--max-transaction-timeout", "0"]
     theirs = lab.clients.tool("TransactionsCommand", "--bootstrap-server", lab.address, "find-hanging", *scope)
     lines = [line.split() for line in theirs.splitlines() if line.startswith("__consumer_offsets")]
@@ -238,13 +225,13 @@ def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
     return row["offsets_partition"], row["producer_id"], row["transaction_start_offset"]
 
 
-def test_the_coordinators_own_aborts_are_events(lake: Path) -> None:
+def test_the_coordinators_own_aborts_are_events(lake):
     reported = {(row["transactional_id"], row["event"]) for row in ours(rows(lake, "state_events"))}
     assert reported == {("state-timed-out", "transaction_timed_out"), ("state-fenced", "producer_fenced")}
 
 
 @of_kafka_4
-def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stories: list[Step], lake: Path) -> None:
+def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stories, lake):
     reader = kgroups_spark.open_lake(str(lake))
 
     def as_of_each(function: str) -> list[dict[str, Any]]:
@@ -266,7 +253,7 @@ def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stor
     assert reported == {number: step.reported for number, step in enumerate(stories)}
 
 
-def test_an_audit_of_the_copied_logs_agrees(local: Local, lab: Lab, lake: Path, tmp_path: Path) -> None:
+def test_an_audit_of_the_copied_logs_agrees(local, lab, lake, tmp_path):
     for folder in Path(lab.brokers.broker.data).glob("__*"):
         shutil.copytree(folder, tmp_path / "copy" / folder.name)
     copied = tmp_path / "lake"
@@ -275,9 +262,7 @@ def test_an_audit_of_the_copied_logs_agrees(local: Local, lab: Lab, lake: Path, 
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
 
 
-def test_the_command_that_pending_prints_ends_hanging_transactions(
-    lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_that_pending_prints_ends_hanging_transactions(lab, lake, hanging, capsys):
     """The last test: it changes the logs."""
     said = {
         (row["offsets_partition"], row["producer_id"]): row["abort_command"] for row in pending(lake, capsys, "0ms")

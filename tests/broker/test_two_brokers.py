@@ -3,7 +3,6 @@ are, and those that are nowhere are named. And what two brokers with two setting
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.live_audits import (
     OFFSETS_TOPIC,
@@ -86,7 +84,7 @@ class TwoBrokers:
 
 
 @pytest.fixture(scope="module")
-def cluster(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+def cluster(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("both")
     settings = {**SMALL_ANSWERS, **SESSION, "auto.leader.rebalance.enable": "false"}
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
@@ -101,7 +99,7 @@ def cluster(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def both(cluster: TwoBrokers) -> TwoBrokers:
+def both(cluster):
     """Both are up, whatever a test before this one left behind."""
     for node in cluster.brokers.nodes:
         if node.state() != "up":

@@ -4,7 +4,6 @@ heartbeat by heartbeat, and in the broker's own words."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ WORDS = {
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory):
     """A broker that lets a group of KIP-848 have three members."""
     with (
         Brokers(RELEASE, tmp_path_factory.mktemp("waits") / "brokers", {"group.consumer.max.size": "3"}) as brokers,
@@ -69,7 +68,7 @@ def reconciling(lab: Lab, name: str, rebalance_timeout_ms: int) -> Story:
     return story
 
 
-def test_a_member_whose_revocation_blocks(local: Local, lab: Lab, tmp_path: Path) -> None:
+def test_a_member_whose_revocation_blocks(local, lab, tmp_path):
     patient = reconciling(lab, "patient", PATIENT_MS)
     impatient = reconciling(lab, "impatient", IMPATIENT_MS)
     until("a is put out", lambda: "a" not in impatient.reported().members)
@@ -94,7 +93,7 @@ def test_a_member_whose_revocation_blocks(local: Local, lab: Lab, tmp_path: Path
     assert about_waiting(audited(local, lab, tmp_path / "lake"), ["patient"]) == []
 
 
-def test_a_static_member_away_replaced_and_expired(local: Local, lab: Lab, tmp_path: Path) -> None:
+def test_a_static_member_away_replaced_and_expired(local, lab, tmp_path):
     back, lost = (Story(lab, name) for name in ("static-back", "static-lost"))
     back.begins("one", "i")
     back.leaves("one", IS_AWAY, "i")
@@ -114,7 +113,7 @@ def test_a_static_member_away_replaced_and_expired(local: Local, lab: Lab, tmp_p
     back.ends()
 
 
-def test_the_next_owner_reads_again_what_came_after_the_last_commit(local: Local, lab: Lab, tmp_path: Path) -> None:
+def test_the_next_owner_reads_again_what_came_after_the_last_commit(local, lab, tmp_path):
     slots = lab.topic("handed", 4)
     first = lab.join("handed", ["handed"], "consumer")
     lab.await_assigned(4, first)
@@ -189,9 +188,7 @@ def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: d
         assert WORDS[reason] in said or (WORDS["policy"] in said and topic == "stays"), answer
 
 
-def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
-    local: Local, lab: Lab, tmp_path: Path
-) -> None:
+def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(local, lab, tmp_path):
     reasons = classic_groups(lab, "moves")
     lake = audited(local, lab, tmp_path / "lake")
     assert_the_broker_says_so(lab, lake, "moves", reasons)

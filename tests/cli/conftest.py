@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,12 +38,12 @@ def stat_of(stat: os.stat_result) -> tuple[int, int, int]:
 
 
 @pytest.fixture(autouse=True)
-def lakes_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def lakes_opened_once(monkeypatch):
     monkeypatch.setattr(by_duckdb, "DuckDbLake", lake_opened_once)
 
 
 @pytest.fixture
-def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def kgroups(monkeypatch, capsys):
     """Runs a command on tables in memory (default: the story); returns exit code, stdout and stderr."""
 
     def run(line: str, reader: ArrowReader | None = None) -> Said:
@@ -58,7 +57,7 @@ def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def rows(kgroups: Callable[..., Said]) -> Callable[..., list[dict[str, Any]]]:
+def rows(kgroups):
     def run(line: str, reader: ArrowReader | None = None) -> list[dict[str, Any]]:
         code, out, err = kgroups(f"{line} --format json", reader)
         assert code == 0, err

@@ -132,7 +132,7 @@ def together() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_event_has_the_cause_that_the_log_shows(case: Case, rows: Any) -> None:
+def test_an_event_has_the_cause_that_the_log_shows(case, rows):
     number = 0
     if has_company(case):
         number, found = TOGETHER.index(case), together()
@@ -147,12 +147,12 @@ def test_an_event_has_the_cause_that_the_log_shows(case: Case, rows: Any) -> Non
 
 
 @pytest.mark.parametrize(("protocol_type", "is_self_assigned"), [("consumer", False), ("", True)])
-def test_a_release_that_forgets_the_protocol_type_of_an_empty_group(protocol_type: str, is_self_assigned: bool) -> None:
+def test_a_release_that_forgets_the_protocol_type_of_an_empty_group(protocol_type, is_self_assigned):
     value = {"protocolType": protocol_type, "members": []}
     assert facts_of(ClassicGroup(release("0.11"), "g", value)).is_self_assigned is is_self_assigned
 
 
-def test_every_cause_has_a_case() -> None:
+def test_every_cause_has_a_case():
     causes = {cause for case in CASES for _, cause in case.reported} - {None}
     known = {cause if cause in CAUSES else cause.removeprefix("probably_") for cause in causes}
     # The others are in tests/views/departures.sql.
@@ -161,7 +161,7 @@ def test_every_cause_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("command", ["history", "describe", "describe --state"])
-def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command: str, kgroups: Any) -> None:
+def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command, kgroups):
     said = "Group 'g' has no committed offsets: the brokers delete it at their next check."
     of_two = "0m: classic 1 a; 1m: commit 50; 2m: classic 2; 1m: commit 5 of g t-1; 60m: remove"
     of_none = f"{of_two}; 2h: remove of g t-1"
@@ -179,7 +179,7 @@ def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command: 
 @pytest.mark.parametrize(
     ("status", "cause"), [("unknown_topic", "topic_deleted"), ("ok", "unknown"), ("not_authorized", "unknown")]
 )
-def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status: str, cause: str, rows: Any) -> None:
+def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status, cause, rows):
     case = next(case for case in CASES if case.name.startswith("an offset of a topic that no other group has"))
     seen = rows_of(
         "topic_offsets", {"audit_id": 1, "topic": "t", "partition": 0, "status": status, "seen_at": to_datetime(T0)}
@@ -188,7 +188,7 @@ def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status: str, cause: 
     assert row["cause"] == cause
 
 
-def test_what_keep_has_removed_is_no_evidence(rows: Any) -> None:
+def test_what_keep_has_removed_is_no_evidence(rows):
     case = next(case for case in CASES if case.name.startswith("an admin resets an Empty"))
     events = reader(case).sql("FROM group_events")
     keep = rows_of("checkpoints", {"audit_id": 1, "offsets_partition": 0, "reason": "keep", "log_offset": case.since})
@@ -198,7 +198,7 @@ def test_what_keep_has_removed_is_no_evidence(rows: Any) -> None:
         assert row["cause"] == cause
 
 
-def test_a_removed_group_is_no_deleted_topic_even_if_that_is_gone_too(rows: Any) -> None:
+def test_a_removed_group_is_no_deleted_topic_even_if_that_is_gone_too(rows):
     case = next(case for case in CASES if case.name.startswith("Scala: all offsets"))
     seen = [
         {"audit_id": 1, "topic": "t", "partition": number, "status": "unknown_topic", "seen_at": to_datetime(T0)}

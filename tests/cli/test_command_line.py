@@ -326,7 +326,7 @@ examples:
   kgroups audit --lake ./lake            a comment, which makes this line a long one"""
 
 
-def test_on_a_narrow_screen_prose_is_filled_and_examples_stay() -> None:
+def test_on_a_narrow_screen_prose_is_filled_and_examples_stay():
     assert HelpFormatter("kgroups")._fill_text(TEXT, 56, "").splitlines() == [
         "Prose that is written in lines as wide as the editor,",
         "and is filled where the screen is narrower than that.",
@@ -342,13 +342,13 @@ def helps() -> dict[str, str]:
     return {"": parser.format_help()} | {name: each.format_help() for name, each in commands.choices.items()}
 
 
-def test_no_prose_of_the_help_is_wider_than_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_prose_of_the_help_is_wider_than_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line for text in helps().values() for line in text.splitlines()]
     assert [line for line in lines if len(line) > 80 and not line.startswith("  ")] == []
 
 
-def test_no_word_of_the_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_word_of_the_help_is_lost(monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     before = {name: text.split() for name, text in helps().items()}
     monkeypatch.setenv("COLUMNS", "80")
@@ -367,7 +367,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 @pytest.fixture(scope="module")
-def script() -> str:
+def script():
     out = io.StringIO()
     with redirect_stdout(out):
         assert main(["completion", "bash"]) == 0
@@ -375,7 +375,7 @@ def script() -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, script: str) -> Path:
+def folder(tmp_path, script):
     """The folder in which bash runs, with a kgroups on its PATH, the script, and files."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark "$@"\n')
@@ -413,11 +413,11 @@ def offered(folder: Path, *words: str) -> list[str]:
     ],
     ids=lambda value: " ".join(value),
 )
-def test_bash_completes(folder: Path, words: list[str], expected: list[str]) -> None:
+def test_bash_completes(folder, words, expected):
     assert offered(folder, *words) == expected
 
 
-def test_bash_completes_every_command(folder: Path) -> None:
+def test_bash_completes_every_command(folder):
     """The script is the one that `kgroups` prints as a process, too."""
     with (folder / "completion.bash").open("w") as script:
         subprocess.run([folder / "bin" / "kgroups", "completion", "bash"], stdout=script, check=True)
@@ -426,7 +426,7 @@ def test_bash_completes_every_command(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_is_a_script_for_each_shell(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(word in script for word in ("expiring", "export-offsets", "duckdb"))

@@ -28,7 +28,7 @@ SHOWS = {
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo(tmp_path_factory):
     """The folder with the lake, and the screen of a terminal of 80 columns."""
     folder, before = tmp_path_factory.mktemp("demo"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as screen:
@@ -41,7 +41,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, "\n".join(lines)
 
 
-def test_it_is_a_story_of_40_lines_at_80_columns(demo: tuple[Path, str]) -> None:
+def test_it_is_a_story_of_40_lines_at_80_columns(demo):
     lines = demo[1].splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
@@ -50,9 +50,7 @@ def test_it_is_a_story_of_40_lines_at_80_columns(demo: tuple[Path, str]) -> None
 
 
 @pytest.mark.parametrize("command", [command for _, command in STORY])
-def test_each_command_shows_what_is_said(
-    command: str, demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_command_shows_what_is_said(command, demo, monkeypatch, capsys):
     folder, screen = demo
     name, _, rest = command.partition(" ")
     pasted = f"  kgroups {name} --lake ./lake {rest}".rstrip()
@@ -66,7 +64,7 @@ def test_each_command_shows_what_is_said(
     assert [each for each in words if each not in plain and each not in out + err] == []
 
 
-def test_its_numbers_are_those_of_the_lake(demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_numbers_are_those_of_the_lake(demo, monkeypatch):
     from kgroups_spark import open_lake
 
     lake = open_lake(demo[0] / "lake")
@@ -87,16 +85,14 @@ def test_its_numbers_are_those_of_the_lake(demo: tuple[Path, str], monkeypatch: 
     assert f"{one(soon)} groups lose their offsets within a week, {one(due)} of them" in story
 
 
-def test_a_second_run_reads_nothing_new_and_says_the_same(
-    demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_run_reads_nothing_new_and_says_the_same(demo, monkeypatch, capsys):
     monkeypatch.chdir(demo[0])
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["demo", "--engine", "local"]) == 0
     assert capsys.readouterr().out.splitlines() == demo[1].splitlines()
 
 
-def test_commands_name_a_program_that_the_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_name_a_program_that_the_shell_finds(tmp_path, monkeypatch):
     command = tmp_path / "venv" / "bin" / "kgroups"
     command.parent.mkdir(parents=True)
     command.touch(mode=0o755)

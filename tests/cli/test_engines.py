@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
@@ -18,7 +17,7 @@ from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.words import to_datetime
 from tests.chosen import one_of
-from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
+from tests.cli.group_questions import gone_piece_by_piece, share_group
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.lake.table_rows import rows_of
@@ -29,7 +28,7 @@ MOMENT = datetime(2026, 11, 12, 7, 0, 0, 123_000, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def readers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Readers:
+def readers(spark, tmp_path_factory):
     """DuckDB's and Spark's."""
     tables = tables_of_all()
     more = {"audits": ledger({"notes": ["one"], "rows_added": {"groups": 1}}, {"audit_id": 2, "status": "running"})}
@@ -61,7 +60,7 @@ def reported(rows: list[dict[str, Any]]) -> list[str]:
         ),
     ],
 )
-def test_queries(readers: Readers, query: str) -> None:
+def test_queries(readers, query):
     rows = readers[0].sql("SELECT group_id, count(*) AS n FROM group_members GROUP BY group_id ORDER BY n DESC, 1")
     groups = [row["group_id"] for row in rows][:3]
     group = readers[0].sql("SELECT min(group_id) AS g FROM committed_offsets_as_of(:t)", t=MOMENT)[0]["g"]
@@ -79,9 +78,7 @@ def test_queries(readers: Readers, query: str) -> None:
     assert one or "lag" in query
 
 
-def test_spark_streams_an_answer_partition_by_partition_in_order(
-    readers: Readers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_streams_an_answer_partition_by_partition_in_order(readers, monkeypatch):
     query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
     everything = list(readers[0].ask(query, {"moment": MOMENT}))
 
@@ -98,9 +95,7 @@ def test_spark_streams_an_answer_partition_by_partition_in_order(
         next(readers[1].batches("SELECT grup_id FROM groups"))
 
 
-def test_both_engines_refuse_unknown_names_with_suggestions(
-    readers: Readers, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_both_engines_refuse_unknown_names_with_suggestions(readers, capfd):
     for reader in readers:
         with pytest.raises(SqlError, match="group_member_history"):
             reader.sql("SELECT * FROM group_member_historie")
@@ -112,7 +107,7 @@ def test_both_engines_refuse_unknown_names_with_suggestions(
     assert capfd.readouterr().err == ""
 
 
-def test_both_engines_say_the_same_of_a_table_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_engines_say_the_same_of_a_table_that_is_gone(spark, tmp_path):
     location = write_lake(tmp_path / "lake", {"audits": ledger({})}, without="groups")
     said = "has no table groups any more, which a lake of its layout has: restore it; or kgroups audit makes it again"
     for reader in (duckdb_reader(location, must=True), SparkReader(spark, Lake.open(spark, location))):
@@ -123,7 +118,7 @@ def test_both_engines_say_the_same_of_a_table_that_is_gone(spark: SparkSession, 
             assert len(refused.value.lines) == 1
 
 
-def test_spark_names_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_names_a_file_that_cannot_be_read(spark, tmp_path):
     commits = rows_of("offset_commits", {"audit_id": 1})
     location = write_lake(tmp_path / "lake", {"audits": ledger({}), "offset_commits": commits})
     [file] = (tmp_path / "lake" / "offset_commits").glob("*.parquet")
@@ -149,7 +144,7 @@ def test_spark_names_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: P
         "SET spark.sql.ansi.enabled = false",
     ],
 )
-def test_spark_refuses_statements_that_change_something(readers: Readers, statement: str) -> None:
+def test_spark_refuses_statements_that_change_something(readers, statement):
     by_spark = readers[1]
     before = sorted(Path(by_spark.location).rglob("*"))
     with pytest.raises(SqlError, match="this is not one query"):
@@ -158,7 +153,7 @@ def test_spark_refuses_statements_that_change_something(readers: Readers, statem
 
 
 @pytest.mark.parametrize("statement", one_of("SHOW TABLES", "DESCRIBE groups", "EXPLAIN SELECT * FROM groups"))
-def test_both_engines_answer_show_describe_and_explain(readers: Readers, statement: str) -> None:
+def test_both_engines_answer_show_describe_and_explain(readers, statement):
     for reader in readers:
         assert "group_id" in str(reader.sql(statement)) or "groups" in str(reader.sql(statement))
 
@@ -169,7 +164,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def group_readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
+def group_readers(spark):
     gone, shared = gone_piece_by_piece(), share_group("s")
     both = {
         name: pa.concat_tables([each.tables[name] for each in (gone, shared) if name in each.tables])
@@ -193,9 +188,7 @@ def group_readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
         f"describe --group s --as-of {10**12 + 5000}",
     ),
 )
-def test_both_engines_give_the_same_answers(
-    group_readers: tuple[ArrowReader, SparkArrowReader], kgroups: Callable[..., Said], line: str
-) -> None:
+def test_both_engines_give_the_same_answers(group_readers, kgroups, line):
     one, other = (kgroups(line, reader) for reader in group_readers)
     assert one == other
     assert one[1] or one[0] == 1 or "--members" in line

@@ -23,30 +23,26 @@ from tests.cli.written_lake import ledger, write_lake
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(tmp_path_factory):
     tables = dict(story().tables) | {"audits": ledger({"as_of": story().last_audit["as_of"], "partitions": []})}
     return write_lake(tmp_path_factory.mktemp("story"), tables)
 
 
 @pytest.fixture(scope="module")
-def unfinished(tmp_path_factory: pytest.TempPathFactory) -> str:
+def unfinished(tmp_path_factory):
     row = {"status": "running", "finished_at": None}
     return write_lake(tmp_path_factory.mktemp("unfinished") / "lake", {"audits": ledger(row)})
 
 
 @pytest.mark.parametrize("command", ["groups", "describe --all-groups", "history --all-groups", "expiring", "pending"])
 @pytest.mark.parametrize("form", ["table", "csv"])
-def test_before_an_audit_has_finished_nothing_is_printed(
-    command: str, form: str, unfinished: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_before_an_audit_has_finished_nothing_is_printed(command, form, unfinished, capsys):
     assert main([*command.split(), "--lake", unfinished, "--format", form]) == 1
     said = f"kgroups: the lake at {unfinished} has no finished audit: run kgroups audit first\n"
     assert capsys.readouterr() == ("", said)
 
 
-def test_reading_without_any_engine_suggests_the_smaller_extra(
-    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_without_any_engine_suggests_the_smaller_extra(lake, capsys, monkeypatch):
     monkeypatch.setattr("kgroups_spark.cli.open_lake.has_pyspark", lambda: False)
     monkeypatch.setattr("kgroups_spark.sql.by_duckdb.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake]) == 1
@@ -56,9 +52,7 @@ def test_reading_without_any_engine_suggests_the_smaller_extra(
     assert "[local]" not in err
 
 
-def test_spark_without_pandas_names_the_extra(
-    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_without_pandas_names_the_extra(lake, capsys, monkeypatch):
     monkeypatch.setattr("kgroups_spark.errors.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake, "--engine", "spark"]) == 1
     said = "kgroups: PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'\n"
@@ -67,19 +61,13 @@ def test_spark_without_pandas_names_the_extra(
 
 # A cluster that cannot be reached is reported before Spark starts.
 @pytest.fixture
-def nobody() -> str:
+def nobody():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("given_ms", [None, 700])
-def test_a_port_where_nothing_listens(
-    nobody: str,
-    given_ms: int | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_port_where_nothing_listens(nobody, given_ms, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(audit, "FIRST_TRY_MS", 300)
     properties = tmp_path / "client.properties"
     properties.write_text("" if given_ms is None else f"default.api.timeout.ms={given_ms}\n")
@@ -126,7 +114,7 @@ def run(folder: Path, *commands: list[str]) -> tuple[dict[str, Any], str, str]:
     return json.loads(facts), "\n".join(rows), done.stderr
 
 
-def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path: Path) -> None:
+def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path):
     lake = ["--lake", "./lake"]
     facts, rows, said = run(
         tmp_path,
@@ -144,20 +132,20 @@ def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path: Path) -> None
     assert "offset_commits: 28,404 rows removed" in said
 
 
-def test_where_there_is_no_spark_the_engine_is_named(tmp_path: Path) -> None:
+def test_where_there_is_no_spark_the_engine_is_named(tmp_path):
     _, _, said = run(tmp_path, ["audit", "--lake", "./lake", "--segments", str(SEGMENTS)])
     assert "PySpark is not installed" in said
     assert said.endswith("Or add --engine local, which needs no Java and no Spark\n")
 
 
 @pytest.fixture
-def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_java(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
 
-def test_where_there_is_no_java_the_engine_is_named(no_java: None, tmp_path: Path, capsys: Any) -> None:
+def test_where_there_is_no_java_the_engine_is_named(no_java, tmp_path, capsys):
     assert main(["audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]) == 1
     said = capsys.readouterr().err
     assert "no Java found" in said
@@ -165,29 +153,27 @@ def test_where_there_is_no_java_the_engine_is_named(no_java: None, tmp_path: Pat
 
 
 @pytest.mark.parametrize("lake", ["s3://bucket/lake", "hdfs://host/lake"])
-def test_it_is_not_named_where_it_would_not_do(no_java: None, lake: str, capsys: Any) -> None:
+def test_it_is_not_named_where_it_would_not_do(no_java, lake, capsys):
     assert main(["audit", "--lake", lake, "--segments", str(SEGMENTS)]) == 1
     assert "--engine" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lake", ["s3://bucket/lake", "hdfs://host/lake"])
 @pytest.mark.parametrize("command", [["audit", "--segments", str(SEGMENTS)], ["maintain"], ["rebuild"]])
-def test_a_lake_in_a_store_is_refused(command: list[str], lake: str, capsys: Any) -> None:
+def test_a_lake_in_a_store_is_refused(command, lake, capsys):
     assert main([*command, "--engine", "local", "--lake", lake]) == 2
     said = capsys.readouterr().err
     assert f"--engine local writes to a folder of this machine, and {lake} is in a store" in said
 
 
-def test_it_is_refused_in_a_process_of_spark_submit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_it_is_refused_in_a_process_of_spark_submit(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     words = ["audit", "--engine", "local", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]
     assert main(words, "nightly_audit.py") == 2
     assert "--engine local is for kgroups itself: spark-submit has started Spark already" in capsys.readouterr().err
 
 
-def test_a_program_names_the_engine_as_the_command_does(tmp_path: Path) -> None:
+def test_a_program_names_the_engine_as_the_command_does(tmp_path):
     summary = run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="local")
     assert summary.audit.audit_id == 1
     with pytest.raises(UsageError, match=r"engine: 'loca' .*local"):
@@ -196,7 +182,7 @@ def test_a_program_names_the_engine_as_the_command_does(tmp_path: Path) -> None:
         run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="local", spark=object())  # type: ignore[arg-type]
 
 
-def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch, capsys):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -209,7 +195,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert last.endswith("No space left on device")
 
 
-def test_strict_exits_3_for_quarantined_records(tmp_path: Path, capsys: Any) -> None:
+def test_strict_exits_3_for_quarantined_records(tmp_path, capsys):
     folder = tmp_path / "log" / "__consumer_offsets-0"
     folder.mkdir(parents=True)
     data = bytearray((SEGMENTS / folder.name / f"{0:020}.log").read_bytes())

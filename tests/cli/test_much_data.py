@@ -66,7 +66,7 @@ def lake_of(path: Path, groups: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
+def lakes(tmp_path_factory):
     """With one group, with 200, with 400."""
     folder = tmp_path_factory.mktemp("lakes")
     one, few, many = (lake_of(folder / str(count), count) for count in (1, 200, 400))
@@ -94,7 +94,7 @@ LINES = (f"{command} --format {form}" for command in COMMANDS for form in ("tabl
 
 
 @pytest.mark.parametrize("line", one_of("export-offsets --all-groups", *LINES))
-def test_twice_the_groups_take_twice_the_calls(lakes: tuple[str, str, str], line: str) -> None:
+def test_twice_the_groups_take_twice_the_calls(lakes, line):
     # The first run does not count: it loads code that this process has not used yet.
     _, at_least, few, many = (calls(lake, *line.split()) for lake in (lakes[0], *lakes))
     assert many - at_least <= 2.3 * (few - at_least) + 1_000
@@ -107,12 +107,7 @@ def described(lake: str, capsys: pytest.CaptureFixture[str], *words: str) -> lis
 
 
 @pytest.mark.parametrize("words", some_of(1, (), ("--members",), ("--state",), ("--as-of", "2026-11-16T06:30")))
-def test_groups_are_read_some_offsets_partitions_at_a_time(
-    lakes: tuple[str, str, str],
-    words: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_groups_are_read_some_offsets_partitions_at_a_time(lakes, words, monkeypatch, capsys):
     at_once, answers = described(lakes[1], capsys, *words), list[int]()
     answer = DuckDbReader.batches
 
@@ -160,7 +155,7 @@ def lake_of_audits(path: Path, *files: pa.Table) -> Path:
 
 
 @pytest.fixture(scope="module")
-def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def location(tmp_path_factory):
     older = ledger(*(audit(number) for number in range(1, LONG - 1)))
     # The last one found offsets missing, as one of a compacted log does.
     span = {"start_offset": 10**6, "end_offset": 2 * 10**6, "records": 10, "bytes": 990, "newest_log_timestamp": AS_OF}
@@ -195,14 +190,14 @@ ON_A_LEDGER = (
 
 
 @pytest.mark.parametrize("words", some_of(4, *ON_A_LEDGER), ids=" ".join)
-def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], location: Path, capsys) -> None:
+def test_no_command_opens_old_files_of_the_ledger(words, location, capsys):
     command, *options = (group_of(tables_of(RECORDING)) if word == "G" else word for word in words)
     assert main([command, "--lake", str(location), "--engine", "duckdb", *options]) == 0
     assert f"audit {LONG}, " in capsys.readouterr().err or command == "sql" or "--as-of" in options
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]]]]:
+def loaded(monkeypatch):
     """The number of rows and the columns that each query of the ledger returned."""
     seen: list[tuple[int, set[str]]] = []
     rows_of = DuckDbLake.rows
@@ -218,9 +213,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]
 
 
 @pytest.mark.parametrize("audits", [10, LONG])
-def test_the_command_audits_loads_only_the_newest_audits(
-    audits: int, loaded: list[tuple[int, set[str]]], tmp_path: Path, capsys
-) -> None:
+def test_the_command_audits_loads_only_the_newest_audits(audits, loaded, tmp_path, capsys):
     lake = str(lake_of_audits(tmp_path / "lake", ledger(*(audit(number) for number in range(1, audits + 1)))))
     assert main(["audits", "--lake", lake]) == 0
     reported = capsys.readouterr()
@@ -253,7 +246,7 @@ def group_in_the_middle() -> str:
 
 
 @pytest.fixture(scope="module")
-def divided_lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+def divided_lake(tmp_path_factory):
     """A recording; tables by group are three files each, of which only the middle one can be read."""
     path, tables, group = (
         tmp_path_factory.mktemp("lakes") / "lake",
@@ -292,7 +285,7 @@ QUERIES = (
 
 
 @pytest.mark.parametrize("query", some_of(3, *QUERIES))
-def test_files_of_other_groups_are_not_read(divided_lake: str, query: str) -> None:
+def test_files_of_other_groups_are_not_read(divided_lake, query):
     rows = opened(divided_lake).sql(query, g=group_in_the_middle())
     assert {row["group_id"] for row in rows} == {group_in_the_middle()}
 
@@ -300,6 +293,6 @@ def test_files_of_other_groups_are_not_read(divided_lake: str, query: str) -> No
 @pytest.mark.parametrize(
     "query", ["SELECT sum(log_offset) FROM offset_commits", "SELECT min(state) FROM group_versions"]
 )
-def test_a_query_over_all_groups_fails_on_the_unreadable_files(divided_lake: str, query: str) -> None:
+def test_a_query_over_all_groups_fails_on_the_unreadable_files(divided_lake, query):
     with pytest.raises((KgroupsError, OSError, pa.ArrowException)):
         opened(divided_lake).sql(query)

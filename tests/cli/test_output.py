@@ -373,7 +373,7 @@ def on_screen(written: str) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [12, 20, 200])
-def test_a_narrow_terminal_shows_every_step_in_full(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_shows_every_step_in_full(width, monkeypatch):
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("COLUMNS", str(width))
@@ -388,7 +388,7 @@ def test_a_narrow_terminal_shows_every_step_in_full(width: int, monkeypatch: pyt
     assert on_screen(out.getvalue()) == [""]
 
 
-def test_a_terminal_without_control_sequences_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_control_sequences_gets_lines(monkeypatch):
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("TERM", "dumb")
@@ -399,16 +399,14 @@ def test_a_terminal_without_control_sequences_gets_lines(monkeypatch: pytest.Mon
 
 
 # Files that commands write: complete or not at all.
-def test_a_page_replaces_an_older_one(tmp_path: Path) -> None:
+def test_a_page_replaces_an_older_one(tmp_path):
     output = tmp_path / "report.html"
     output.write_bytes(b"older and longer")
     write_file(str(output), b"new")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"new"}
 
 
-def test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, monkeypatch):
     output = tmp_path / "report.html"
     output.write_bytes(b"older")
 
@@ -421,9 +419,7 @@ def test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"older"}
 
 
-def test_a_symlink_planted_at_the_temporary_name_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_symlink_planted_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
     theirs = tmp_path / "theirs"
     theirs.write_bytes(b"theirs")
     output = tmp_path / "report.html"
@@ -438,7 +434,7 @@ def test_a_symlink_planted_at_the_temporary_name_is_not_followed(
     assert (tmp_path / ".report.html.00").is_symlink()
 
 
-def test_the_umask_decides_who_may_read_a_page(tmp_path: Path) -> None:
+def test_the_umask_decides_who_may_read_a_page(tmp_path):
     before = os.umask(0o027)
     try:
         write_file(str(tmp_path / "report.html"), b"new")
@@ -447,7 +443,7 @@ def test_the_umask_decides_who_may_read_a_page(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640
 
 
-def test_an_interruption_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_no_partial_file(tmp_path, monkeypatch):
     def interrupted(self: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
@@ -457,7 +453,7 @@ def test_an_interruption_leaves_no_partial_file(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:
+def test_a_uri_is_written_by_pyarrow(tmp_path):
     output = (tmp_path / "report.html").as_uri()
     require_place(output, "x")
     write_file(output, b"new")
@@ -467,7 +463,7 @@ def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_link", [False, True])
-def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path, is_link: bool) -> None:
+def test_a_pipe_is_written_and_stays_a_pipe(tmp_path, is_link):
     """As /dev/stdout and /dev/null, which root could replace by a file."""
     pipe = output = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -485,7 +481,7 @@ def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path, is_link: bool) -> No
 
 
 @pytest.mark.parametrize("older", [b"older and longer", None])
-def test_a_link_stays_and_its_target_is_written(tmp_path: Path, older: bytes | None) -> None:
+def test_a_link_stays_and_its_target_is_written(tmp_path, older):
     """As a web server's folder has them."""
     target, link = tmp_path / "srv" / "page.html", tmp_path / "report.html"
     target.parent.mkdir()
@@ -502,7 +498,7 @@ def test_a_link_stays_and_its_target_is_written(tmp_path: Path, older: bytes | N
         require_place(str(link), "x")
 
 
-def test_a_link_among_the_devices_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_among_the_devices_stays_a_link(tmp_path, monkeypatch):
     """As /dev/stdout, where stdout is a file."""
     monkeypatch.setattr("kgroups_spark.cli.output._DEVICES", tmp_path / "dev")
     (tmp_path / "dev").mkdir()
@@ -514,24 +510,20 @@ def test_a_link_among_the_devices_stays_a_link(tmp_path: Path, monkeypatch: pyte
     assert (stdout.is_symlink(), target.read_bytes()) == (True, b"new")
 
 
-def test_a_plain_file_among_the_devices_is_written_completely_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plain_file_among_the_devices_is_written_completely_or_not_at_all(tmp_path, monkeypatch):
     """As those in /dev/shm."""
     monkeypatch.setattr("kgroups_spark.cli.output._DEVICES", tmp_path)
     test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, monkeypatch)
 
 
-def test_an_unusable_output_path_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_an_unusable_output_path_is_refused_before_any_work(tmp_path):
     with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
         require_place(str(tmp_path), "x.csv")
     with pytest.raises(UsageError, match=r"no folder .*; create it first"):
         require_place(str(tmp_path / "no" / "x.csv"), "x.csv")
 
 
-def test_a_dash_is_stdout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_dash_is_stdout(tmp_path, monkeypatch, capfdbinary):
     monkeypatch.chdir(tmp_path)
     require_place("-", "x")
     write_file("-", b"new")

@@ -8,7 +8,6 @@ import subprocess
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -150,7 +149,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(capsys, monkeypatch):
     def command(*words: str, times: int = 1) -> tuple[int, str, str]:
         lake = Looked(FINDINGS * times, LOOKED)
         monkeypatch.setattr("kgroups_spark.cli.findings.open_lake", lambda arguments: lake)
@@ -162,9 +161,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("lots", [1, 100], ids=["at the end", "amid the rows"])
-def test_a_reader_that_closes_the_pipe_leaves_the_exit_code(
-    run: Run, monkeypatch: pytest.MonkeyPatch, lots: int
-) -> None:
+def test_a_reader_that_closes_the_pipe_leaves_the_exit_code(run, monkeypatch, lots):
     """As in `kgroups findings --fail-if-any | head`."""
     reads, writes = os.pipe()
     os.close(reads)
@@ -174,9 +171,7 @@ def test_a_reader_that_closes_the_pipe_leaves_the_exit_code(
     assert (code, err.count("\n")) == (4, 1)
 
 
-def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "48")
     screen = Terminal()
     monkeypatch.setattr("sys.stdout", screen)
@@ -192,7 +187,7 @@ def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(
     ]
 
 
-def test_help_names_every_finding_and_rows_have_the_whole_table() -> None:
+def test_help_names_every_finding_and_rows_have_the_whole_table():
     assert TABLES["findings"].schema.names == COLUMNS_OF_FINDINGS
     for name, kind in KINDS.items():
         assert f"  {name} ({kind.severity}): {kind.summary}" in EPILOG.splitlines()
@@ -200,20 +195,18 @@ def test_help_names_every_finding_and_rows_have_the_whole_table() -> None:
 
 # `kgroups expiring`; made_screens.txt has its rows. The decisions themselves are tested in tests/expiry.
 @pytest.mark.parametrize("options", ["", "--retention 8d"])
-def test_a_duration_after_an_audit_of_the_last_day_ends_with_the_year_9999(
-    tmp_path: Path, options: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_duration_after_an_audit_of_the_last_day_ends_with_the_year_9999(tmp_path, options, capsys):
     lake = write_lake(tmp_path / "lake", {"audits": ledger({"as_of": to_datetime(LAST_MS)})})
     assert main(["expiring", "--lake", lake, "--within", "7d", *options.split()]) == 0
     assert "will expire by 9999-12-31 23:59:59 UTC" in capsys.readouterr().err
 
 
-def test_the_time_left_is_in_words() -> None:
+def test_the_time_left_is_in_words():
     hours = (-1, 0, 12, 24, 100)
     assert [expires_in(hour * 3_600_000) for hour in hours] == ["now", "now", "12h", "1d", "4d 4h"]
 
 
-def test_column_names_are_those_of_the_tables() -> None:
+def test_column_names_are_those_of_the_tables():
     own = {"offset_count", "expires_in"}
     contract = {*TABLES["offset_expiry"].columns.names, *TABLES["groups"].columns.names}
     assert {column.name for column in (*GROUPS_SCREEN, *OFFSETS_SCREEN)} - own <= contract
@@ -222,7 +215,7 @@ def test_column_names_are_those_of_the_tables() -> None:
 # `describe --members` counts the partitions of a member as the brokers of its release do, and `describe` names members
 # that wait for others.
 @pytest.mark.parametrize(("corpus", "revoking"), [("kip848-4.0", 1), ("kip848-4.3", 1), ("kip848-4.4", 1)])
-def test_partitions_pending_revocation_count_since_4_3(corpus: str, revoking: int) -> None:
+def test_partitions_pending_revocation_count_since_4_3(corpus, revoking):
     answer = ALL[corpus]
     reader = ArrowReader(audited(corpus).tables(), to_datetime(STORY_END), answer["release"])
     names = [name for name, group in answer["groups"].items() if group["group_type"] == "consumer"]
@@ -243,7 +236,7 @@ def test_partitions_pending_revocation_count_since_4_3(corpus: str, revoking: in
     assert waiting >= revoking
 
 
-def test_the_member_that_waits_and_the_one_that_it_waits_for() -> None:
+def test_the_member_that_waits_and_the_one_that_it_waits_for():
     """In this recording one member has been asked to release what another one wants."""
     reader = ArrowReader(audited("kip848-4.3").tables(), to_datetime(1_795_190_529_894), "4.3")
     (line,) = about_waiting(reader, ["ledger-1363b6"])
@@ -255,7 +248,7 @@ def test_the_member_that_waits_and_the_one_that_it_waits_for() -> None:
     assert about_waiting(reader, others) == []
 
 
-def test_who_holds_a_partition_decides_what_is_said() -> None:
+def test_who_holds_a_partition_decides_what_is_said():
     row = {"group_id": "g", "wanted_by": "b", "held_by": "a", "partitions": ["t-1", "t-2", "t-3", "t-4"]}
     row |= {
         "since": to_datetime(0),

@@ -8,8 +8,6 @@ import io
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +18,8 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import compare
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
-from kgroups_spark.lake.local import Local
-from tests.cli.golden import Screen, screen, screens
-from tests.cli.group_questions import LAKES, Said
+from tests.cli.golden import screen, screens
+from tests.cli.group_questions import LAKES
 from tests.recorded_state_logs import answers, log_dir
 
 # Screens of any width, and of terminals with 80 columns.
@@ -30,7 +27,7 @@ SCREENS, NARROW = screens("screens"), screens("narrow_screens")
 
 
 @pytest.fixture(scope="module")
-def place(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(local, tmp_path_factory):
     """The folder of the demo's lake, made without Spark."""
     folder = tmp_path_factory.mktemp("story")
     run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))
@@ -44,13 +41,7 @@ def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("wanted", [*SCREENS, *NARROW], ids=lambda wanted: wanted.command)
-def test_a_command_prints_its_screen(
-    wanted: Screen,
-    place: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
-) -> None:
+def test_a_command_prints_its_screen(wanted, place, capsys, monkeypatch, pytestconfig):
     monkeypatch.chdir(place)
     if wanted in NARROW:
         width = None if "--wide" in wanted.command else 80
@@ -60,9 +51,7 @@ def test_a_command_prints_its_screen(
 
 # Commands on groups of small lakes in memory, and what they print: made_screens.txt.
 @pytest.mark.parametrize("wanted", screens("made_screens"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
-def test_a_command_on_a_small_lake_prints_its_screen(
-    wanted: Screen, kgroups: Callable[..., Said], pytestconfig: pytest.Config
-) -> None:
+def test_a_command_on_a_small_lake_prints_its_screen(wanted, kgroups, pytestconfig):
     wanted.check(screen(*kgroups(wanted.command, LAKES[wanted.lake]())), pytestconfig)
 
 
@@ -118,16 +107,14 @@ FOUND = {
 
 
 @pytest.mark.parametrize("wanted", screens("compare"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
-def test_a_comparison_prints_its_screen(
-    wanted: Screen, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
-) -> None:
+def test_a_comparison_prints_its_screen(wanted, monkeypatch, capsys, pytestconfig):
     monkeypatch.setattr(compare, "existing_lake", lambda arguments: "x")
     monkeypatch.setattr(compare, "_compare", lambda arguments, location: FOUND[wanted.lake])
     code = main([*wanted.command.split(), "--lake", "x", "--release-version", "3.9"])
     wanted.check(screen(code, *capsys.readouterr()), pytestconfig)
 
 
-def test_rows_have_all_columns() -> None:
+def test_rows_have_all_columns():
     assert set(Difference._fields) == set(compare.COLUMNS)
 
 
@@ -137,7 +124,7 @@ RECORDING = "share-4.4"
 
 
 @pytest.fixture(scope="module")
-def lake(local: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(local, tmp_path_factory):
     place = tmp_path_factory.mktemp("share")
     segments = str(log_dir(RECORDING, place / "log"))
     run_audit(local, AuditOptions(lake=str(place / "lake"), segments=[segments], share_delivery_count_limit=5))
@@ -152,13 +139,11 @@ def printed_of(lake: str, capsys: Captured, *arguments: str) -> tuple[int, str, 
 
 
 @pytest.mark.parametrize("wanted", screens("share_screens"), ids=lambda wanted: wanted.command)
-def test_a_command_on_share_groups_prints_its_screen(
-    wanted: Screen, lake: str, capsys: Captured, pytestconfig: pytest.Config
-) -> None:
+def test_a_command_on_share_groups_prints_its_screen(wanted, lake, capsys, pytestconfig):
     wanted.check(screen(*printed_of(lake, capsys, *wanted.command.split())), pytestconfig)
 
 
-def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake: str, capsys: Captured) -> None:
+def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake, capsys):
     """The scenario rejects every third record of one group and none of another."""
     code, out, err = printed_of(lake, capsys, "dead-letters", "--fail-if-any", "--format", "json")
     found: dict[str, list[int]] = {}
@@ -169,7 +154,7 @@ def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake: str, capsys:
     assert (code, err.startswith("16 records of 2 share groups (")) == (4, True)
 
 
-def test_start_offsets_are_exported_as_brokers_report_them(lake: str, capsys: Captured) -> None:
+def test_start_offsets_are_exported_as_brokers_report_them(lake, capsys):
     _, out, err = printed_of(lake, capsys, "export-offsets", "--all-groups")
     reported = {
         (group, one["topic"], str(one["partition"]), str(one["start_offset"]))

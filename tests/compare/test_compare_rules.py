@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,22 +93,22 @@ class Lakes:
 
 
 @pytest.fixture(scope="module")
-def lakes() -> Iterator[Lakes]:
+def lakes():
     yield Lakes(files())
 
 
-def test_every_rule_has_a_case() -> None:
+def test_every_rule_has_a_case():
     assert CASES.keys() | ENDS_LOADS | NOT_ALONE == RULES.keys() | EXPIRY_RULES.keys()
 
 
 @pytest.mark.parametrize("rule", some_of(8, *CASES))
-def test_a_rule_alone_is_the_reason_of_all_that_it_makes(lakes: Lakes, rule: str) -> None:
+def test_a_rule_alone_is_the_reason_of_all_that_it_makes(lakes, rule):
     found = lakes.compared(rule)
     assert {each.why for each in found} == {SENTENCES[rule]}
     assert tuple((each.difference, each.what) for each in found if each.group_id == rule) == CASES[rule].shows
 
 
-def test_a_rule_that_ends_a_load_is_named_by_the_load(lakes: Lakes) -> None:
+def test_a_rule_that_ends_a_load_is_named_by_the_load(lakes):
     """A release that does not skip records of unknown types is never said to skip them, and has no other difference."""
     old = RuledSide("2.3", DAY_MS, (("record_types", OFFSET_AND_CLASSIC), ("skips_unknown_types", False)))
     found = lakes.comparison(RuledSide("4.4", DAY_MS), old)
@@ -122,7 +121,7 @@ def test_a_rule_that_ends_a_load_is_named_by_the_load(lakes: Lakes) -> None:
     assert counts.keys() == {3, 5, 10, 11, 14, 17, 19, 23}
 
 
-def test_retention_is_a_reason(lakes: Lakes) -> None:
+def test_retention_is_a_reason(lakes):
     found = lakes.comparison(RuledSide("4.4", DAY_MS), RuledSide("4.4", 3 * DAY_MS)).differences
     assert {(each.difference, each.why) for each in found} == {
         ("offset_expiry", "retention is 1d and 3d"),
@@ -131,7 +130,7 @@ def test_retention_is_a_reason(lakes: Lakes) -> None:
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["some", "every"])
-def test_of_two_rules_a_difference_has_the_one_that_alone_makes_it(lakes: Lakes, every: bool) -> None:
+def test_of_two_rules_a_difference_has_the_one_that_alone_makes_it(lakes, every):
     """If both alone make it, or none does, it has both or either; and it has another only where both act on it."""
     pairs = Chosen("pairs of rules", every).some(itertools.combinations(CASES, 2), 2)
     for pair in pairs:
@@ -146,7 +145,7 @@ def _made(difference: Difference) -> Difference:
     return difference._replace(why=None, follows_from=None)
 
 
-def test_a_group_that_differs_twice_has_two_reasons() -> None:
+def test_a_group_that_differs_twice_has_two_reasons():
     """It left topic t and still reads u. 4.4 knows since when it is Stable, and lets the offset of t expire; neither
     has to do with the other."""
     log = Log().add(snapshot("g", "m", topic="u", at=NOW - 1), commit("g", at=OLD), commit("g", "u", OLD))
@@ -158,7 +157,7 @@ def test_a_group_that_differs_twice_has_two_reasons() -> None:
     ]
 
 
-def test_expiry_that_follows_from_the_state_has_the_rule_that_makes_it() -> None:
+def test_expiry_that_follows_from_the_state_has_the_rule_that_makes_it():
     """The group's timestamp differs and an offset of it; the timestamp alone decides."""
     log = Log().add(snapshot("g", at=NOW - 1), commit("g", at=OLD))
     log.pending(commit("g", "u", offset=3)).add(commit("g", "u")).end()
@@ -175,7 +174,7 @@ def test_expiry_that_follows_from_the_state_has_the_rule_that_makes_it() -> None
     ]
 
 
-def test_in_a_group_of_a_skipped_type_an_offset_keeps_its_own_reason() -> None:
+def test_in_a_group_of_a_skipped_type_an_offset_keeps_its_own_reason():
     log = Log().add(consumer_group("g"), commit("g"))
     log.pending(commit("g", "u", offset=3)).add(commit("g", "u")).end()
     found = Lakes({"__consumer_offsets-0/00000000000000000000.log": log.data}).compared(
@@ -200,20 +199,20 @@ def causes(*differences: Difference) -> list[tuple[str, str | None]]:
     return [(each.difference, each.follows_from) for each in with_causes(differences)]
 
 
-def test_groups_of_a_partition_that_does_not_load_follow_from_the_load() -> None:
+def test_groups_of_a_partition_that_does_not_load_follow_from_the_load():
     load = difference("load", None, "load")
     groups = [difference("group", name, "group", value_b=WITHOUT_LOAD["java"], why="w") for name in "ab"]
     assert causes(*groups, load) == [("load", None), ("group", "load"), ("group", "load")]
 
 
-def test_members_follow_from_their_group_where_one_rule_makes_both() -> None:
+def test_members_follow_from_their_group_where_one_rule_makes_both():
     group = difference("group", what="group_epoch", why=RULE)
     assert causes(difference("member", why=RULE, what="member_epoch"), group)[1] == ("member", "group")
     assert causes(difference("member", why="another rule", what="member_epoch"), group)[1] == ("member", None)
     assert causes(difference("member", "h", why=RULE, what="member_epoch"), group)[1] == ("member", None)
 
 
-def test_an_offset_is_a_cause_unless_it_only_lacks_its_group() -> None:
+def test_an_offset_is_a_cause_unless_it_only_lacks_its_group():
     group = difference("group", what="group", value_b=None, why=RULE)
     lost = difference("committed_offset", what="committed_offset", why=RULE)
     orphan = difference("committed_offset", what="is_orphan", why=RULE)
@@ -221,7 +220,7 @@ def test_an_offset_is_a_cause_unless_it_only_lacks_its_group() -> None:
     assert causes(group, orphan)[1] == ("committed_offset", "group")
 
 
-def test_expiry_follows_from_other_differences_in_the_group() -> None:
+def test_expiry_follows_from_other_differences_in_the_group():
     group = difference("group", what="group_type", why=RULE)
     of_group = [difference("offset_expiry", partition=n, why=OTHER_GROUP) for n in (0, 1)]
     assert causes(group, *of_group)[1:] == [("offset_expiry", "group")] * 2
@@ -230,7 +229,7 @@ def test_expiry_follows_from_other_differences_in_the_group() -> None:
     assert causes(*of_offsets, pending)[1:] == [("offset_expiry", "pending_offset"), ("group_expiry", "pending_offset")]
 
 
-def test_causes_come_before_their_effects_in_log_order() -> None:
+def test_causes_come_before_their_effects_in_log_order():
     """By kind, offsets partition, group, topic, partition and member, in whichever order they were found."""
     in_order = [
         difference("group", None),
@@ -249,7 +248,7 @@ def test_causes_come_before_their_effects_in_log_order() -> None:
         assert with_causes(found) == in_order
 
 
-def test_a_rule_of_expiry_is_a_cause_once_in_each_group() -> None:
+def test_a_rule_of_expiry_is_a_cause_once_in_each_group():
     offsets = [difference("offset_expiry", name, partition=n, why=EXPIRY_RULE) for name in "gh" for n in (0, 1)]
     assert [each.follows_from for each in with_causes(offsets)] == [None, "offset_expiry"] * 2
     group = difference("group", what="group_epoch", why=RULE)
@@ -287,12 +286,12 @@ def whys(found: Comparison, kind: str) -> set[tuple[str, str | None]]:
     return {(each.what, each.why) for each in rows}
 
 
-def test_a_log_without_records_has_no_differences() -> None:
+def test_a_log_without_records_has_no_differences():
     found = compared({SEGMENT: b""}, "4.3", "3.9")
     assert (found.partitions, found.differences, found.facts[0].failing) == (0, [], {})
 
 
-def test_groups_of_a_partition_that_does_not_load_are_counted_as_the_other_release_has_them() -> None:
+def test_groups_of_a_partition_that_does_not_load_are_counted_as_the_other_release_has_them():
     """2.0 cannot read any of these offsets, so by its rules there would be no group."""
     slots = [struct.pack(">h", 1) + text("g") + text("t") + struct.pack(">i", number) for number in range(3)]
     value = struct.pack(">hqi", 3, 7, -1) + text("") + struct.pack(">q", 1000)
@@ -315,7 +314,7 @@ def test_groups_of_a_partition_that_does_not_load_are_counted_as_the_other_relea
         ("a3 a1 ??", "version 3 for 1 type (and 1 more)"),
     ],
 )
-def test_a_failed_load_is_reported_at_its_first_record(versions: str, ends_with: str) -> None:
+def test_a_failed_load_is_reported_at_its_first_record(versions, ends_with):
     """2.0 cannot read value version 3. A newer record of the key that it can read may have replaced the failing one."""
     values = {
         "1": struct.pack(">hq", 1, 7) + text("") + struct.pack(">qq", 1000, -1),
@@ -334,13 +333,13 @@ def test_a_failed_load_is_reported_at_its_first_record(versions: str, ends_with:
     assert found[1].compacted_perhaps == ({0} if "cleaner" in ends_with else set())
 
 
-def test_a_rule_that_counts_once_the_offsets_are_gone_is_a_cause() -> None:
+def test_a_rule_that_counts_once_the_offsets_are_gone_is_a_cause():
     """The group has offsets by both, so the reason of both is `offsets_left`, but one never deletes it."""
     found = compared(partition_of("scala-3.9-reloaded", 3), "3.2", "3.7-java")
     assert ("deletes_at", EXPIRY_RULES["open_transaction"]) in whys(found, GROUP_EXPIRY)
 
 
-def test_a_corrupt_batch_does_not_stop_the_load_of_either_release() -> None:
+def test_a_corrupt_batch_does_not_stop_the_load_of_either_release():
     """No release checks a CRC when it loads."""
     slots = [struct.pack(">h", 1) + text("g") + text(topic) + struct.pack(">i", 0) for topic in "tu"]
     value = struct.pack(">hqi", 3, 7, -1) + text("") + struct.pack(">q", 1000)

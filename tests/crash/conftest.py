@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.lake.local import Local
 from tests.crash.commit_points import audit
 from tests.nights.lakes import contents, copy_until
 from tests.recorded_logs import unpacked
@@ -27,7 +26,7 @@ class Nights:
 
 
 @pytest.fixture(scope="session")
-def nights(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+def nights(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nights")
     second = unpacked(folder, "transactions-4.3")
     copy_until(second, folder / "first", 0.5)

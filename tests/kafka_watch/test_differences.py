@@ -46,15 +46,15 @@ def only(name: str, change: Callable[[Field], Field | None]) -> Callable[[Defini
     return fields(lambda field: change(field) if field.name == name else field)
 
 
-def test_definitions_do_not_differ_from_themselves() -> None:
+def test_definitions_do_not_differ_from_themselves():
     assert definition_differences(KAFKAS, OURS) == []
 
 
-def test_a_record_type_that_we_do_not_have() -> None:
+def test_a_record_type_that_we_do_not_have():
     assert found("StreamsGroupMetadataValue", lambda definition: None) == [(STREAMS, "is not decoded")]
 
 
-def test_a_version_that_we_do_not_have() -> None:
+def test_a_version_that_we_do_not_have():
     assert found("OffsetCommitValue", lambda definition: replace(definition, versions=range(3))) == [
         (COMMIT, "version 3-4: is not decoded")
     ]
@@ -77,13 +77,11 @@ def test_a_version_that_we_do_not_have() -> None:
          STREAMS, "the default of storedDescriptionTopologyEpoch is -1; ours is 0"),
     ],
 )  # fmt: skip
-def test_a_field_that_we_read_differently(
-    message: str, field: str, change: Callable[[Field], Field | None], subject: str, text: str
-) -> None:
+def test_a_field_that_we_read_differently(message, field, change, subject, text):
     assert (subject, text) in found(message, only(field, change))
 
 
-def test_settings_that_are_new_changed_or_gone() -> None:
+def test_settings_that_are_new_changed_or_gone():
     expected = {"a": {"default": "1", "used": "expiry"}, "b": {"default": "2"}, "c": {"default": "3", "used": "x"}}
     assert setting_differences({"a": "2", "b": "2", "d": "4"}, expected) == [
         Difference("a", "default 1, now 2; used by expiry"),
@@ -93,7 +91,7 @@ def test_settings_that_are_new_changed_or_gone() -> None:
     assert setting_differences({"a": "1", "c": "3"}, expected) == []
 
 
-def test_defaults_are_those_of_the_code() -> None:
+def test_defaults_are_those_of_the_code():
     settings = {name: each["default"] for name, each in expected_settings().items()}
     assert int(settings["offsets.retention.minutes"]) * 60_000 == expiry_rules(NEWEST).default_retention_ms
     assert int(settings["offsets.retention.check.interval.ms"]) == CHECK_MS
@@ -106,22 +104,20 @@ def test_defaults_are_those_of_the_code() -> None:
 RELEASE = "4.4.0"
 
 
-def test_the_newest_claimed_release_has_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_newest_claimed_release_has_no_difference(capsys):
     assert RELEASE.startswith(f"{NEWEST}.")
     code = main(["--release", RELEASE])
     assert (code, capsys.readouterr().out.splitlines()[-1]) == (0, "no difference")
 
 
-def test_all_three_logs_are_compared() -> None:
+def test_all_three_logs_are_compared():
     topics = [each.topic for each in published_definitions(release_jars(RELEASE))]
     counts = {topic: topics.count(topic) for topic in COORDINATORS.values()}
     assert counts == {"__consumer_offsets": 44, "__share_group_state": 4, "__transaction_state": 2}
     assert topics.count(None) == 2
 
 
-def test_a_tag_that_we_would_not_have_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tag_that_we_would_not_have_is_named(capsys, monkeypatch):
     """As on the day before 4.4 was claimed."""
     without = [
         replace(each, fields=tuple(field for field in each.fields if "DescriptionTopologyEpoch" not in field.name))
@@ -137,7 +133,7 @@ def test_a_tag_that_we_would_not_have_is_named(
     assert printed.endswith("2 differences\n")
 
 
-def test_a_release_that_is_not_published(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_is_not_published(capsys, monkeypatch):
     def not_found(version: str) -> None:
         raise RuntimeError(f"Ivy's words\n\t\t:: org.apache.kafka#kafka-clients;{version}: not found\n\nmore of them")
 

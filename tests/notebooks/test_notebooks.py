@@ -21,7 +21,6 @@ import kgroups_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import UsageError
-from kgroups_spark.lake.local import Local
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 ANSWERS = Path(__file__).parent / "answers.txt"
@@ -30,14 +29,14 @@ Run = Callable[[str], nbformat.NotebookNode]
 
 
 @pytest.fixture(scope="module")
-def story(local: Local, tmp_path_factory: pytest.TempPathFactory) -> str:
+def story(local, tmp_path_factory):
     location = str(tmp_path_factory.mktemp("story") / "lake")
     run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location
 
 
 @pytest.fixture
-def lake(story: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def lake(story, monkeypatch):
     """The lake is the one that notebooks read."""
     monkeypatch.setenv("KGROUPS_LAKE", story)
 
@@ -98,12 +97,12 @@ def check(run: Run, name: str, config: pytest.Config) -> None:
         assert now.strip() == before.strip()
 
 
-def test_there_are_six_notebooks() -> None:
+def test_there_are_six_notebooks():
     assert NAMES == ["expiring_groups", "group_history", "incident", "migration", "share_groups", "transactions"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebooks_are_stored_without_outputs(name: str) -> None:
+def test_notebooks_are_stored_without_outputs(name):
     """Outputs depend on the lake. Without them, a change of the file is a change of what the notebook asks."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -112,7 +111,7 @@ def test_notebooks_are_stored_without_outputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebooks_use_only_the_public_api(name: str) -> None:
+def test_notebooks_use_only_the_public_api(name):
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     public = {f"kgroups_spark.{each}" for each in kgroups_spark.__all__}
@@ -128,18 +127,18 @@ def test_notebooks_use_only_the_public_api(name: str) -> None:
         *(pytest.param(in_a_kernel, name, marks=pytest.mark.soak) for name in NAMES if name != "incident"),
     ],
 )
-def test_a_notebook_answers_as_the_story_is_known(run: Run, name: str, pytestconfig: pytest.Config) -> None:
+def test_a_notebook_answers_as_the_story_is_known(run, name, pytestconfig):
     check(run, name, pytestconfig)
 
 
 @pytest.mark.usefixtures("lake", "spark")
 @pytest.mark.in_turn("a notebook on Spark")
-def test_expiring_offsets_in_the_session_of_the_tests(pytestconfig: pytest.Config) -> None:
+def test_expiring_offsets_in_the_session_of_the_tests(pytestconfig):
     """In a kernel it takes most of a minute: its JVM knows nothing of a test's small lakes."""
     check(in_this_process, "expiring_groups", pytestconfig)
 
 
-def test_a_missing_lake_fails_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_lake_fails_the_notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("KGROUPS_LAKE", str(tmp_path / "none"))
     with pytest.raises(UsageError, match="no lake at"):
         in_this_process("incident")

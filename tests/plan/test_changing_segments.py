@@ -22,7 +22,6 @@ from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.records.batches import HEADER_BYTES
 from kgroups_spark.replay import ranges
 from kgroups_spark.sources import files, segments
-from tests.chosen import Chosen
 from tests.nights.changing_segments import PLANNED, Broker, Lake, Steps, commit, state
 
 
@@ -79,9 +78,7 @@ HOW = ["whole", "in ranges", "in ranges, the last first", "full"]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
-def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(
-    change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen
-) -> None:
+def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(change, tmp_path, chosen):
     moments = range(1, 2 + audit_disturbed(change, tmp_path / "undisturbed", "full", 10**6))
     assert len(moments) > 15
     cases = list(itertools.product(moments, HOW, [True, False]))
@@ -90,9 +87,7 @@ def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
-def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(
-    change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(change, tmp_path, chosen, monkeypatch):
     """A store has no open files: each read gets the file that has the name at that time."""
     store = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
     monkeypatch.setattr(files, "file_system", lambda location: (store, location))
@@ -154,9 +149,7 @@ def audited_with_a_flipped_bit(folder: Path, bit: int) -> tuple[Broker, Lake, Pa
     return broker, lake, active, sound
 
 
-def test_any_flipped_bit_of_the_last_header_loses_nothing(
-    tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_flipped_bit_of_the_last_header_loses_nothing(tmp_path, chosen, monkeypatch):
     monkeypatch.setattr(Broker, "segment", 24)
     for bit in chosen.some(HEADER_BITS, 2, always=[*chosen.some(UNCOVERED_BITS, 2)]):
         broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path / str(bit), bit)
@@ -170,9 +163,7 @@ def test_any_flipped_bit_of_the_last_header_loses_nothing(
             assert (lake.next_offset, lake.state()) == (end, state(end)), bit
 
 
-def test_an_offset_that_nothing_confirms_is_held_back_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_offset_that_nothing_confirms_is_held_back_and_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Broker, "segment", 24)
     broker = Broker(tmp_path)
     lake = Lake(broker)
@@ -184,7 +175,7 @@ def test_an_offset_that_nothing_confirms_is_held_back_and_named(
         assert "it says offset 28, 8 after the end of the batch before it, and nothing confirms" in lake.unconfirmed[0]
 
 
-def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: Path) -> None:
+def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path):
     broker = Broker(tmp_path)
     active = max(broker.log.glob("*.log"))
     data = bytearray(active.read_bytes())
@@ -215,7 +206,7 @@ def gap_log(tmp_path: Path, *numbers: int) -> Broker:
     return broker
 
 
-def test_a_last_batch_after_a_gap_waits_until_another_one_follows(tmp_path: Path) -> None:
+def test_a_last_batch_after_a_gap_waits_until_another_one_follows(tmp_path):
     broker = gap_log(tmp_path, 0, 1, 2, 7, 400)
     lake = Lake(broker)
     for _ in range(2):
@@ -227,7 +218,7 @@ def test_a_last_batch_after_a_gap_waits_until_another_one_follows(tmp_path: Path
 
 
 @pytest.mark.parametrize("confirmed_by", ["the next segment", "the high watermark"])
-def test_the_end_of_the_last_batch_confirms_it(tmp_path: Path, confirmed_by: str) -> None:
+def test_the_end_of_the_last_batch_confirms_it(tmp_path, confirmed_by):
     """Once it is read, the lake confirms it, too; and a batch that begins a segment has that segment's name."""
     broker = gap_log(tmp_path, 0, 1, 2, 7, 400)
     checkpoint = tmp_path / "replication-offset-checkpoint"
@@ -251,9 +242,7 @@ def test_the_end_of_the_last_batch_confirms_it(tmp_path: Path, confirmed_by: str
 
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("which", [-1, -2])
-def test_a_flipped_offset_of_one_of_the_last_two_batches_loses_and_invents_nothing(
-    tmp_path: Path, chosen: Chosen, which: int, gaps: bool
-) -> None:
+def test_a_flipped_offset_of_one_of_the_last_two_batches_loses_and_invents_nothing(tmp_path, chosen, which, gaps):
     """The sound batch before it is read; and what waited is read under its own offset when the log goes on."""
     numbers = [n + 3 * (n // 4) * gaps for n in range(30)]
     for bit in chosen.some(range(64), 6, always=[*range(57, 64)]):
@@ -300,7 +289,7 @@ def moved(number: int, offset: int) -> bytes:
 @pytest.mark.parametrize(
     ("claimed", "why"), [(15, "ends at offset 9, the lake has read it up to 16"), (8, "at offset 8 of .* has checksum")]
 )
-def test_a_lake_with_a_batch_under_a_wrong_offset_refuses_the_partition(tmp_path: Path, claimed: int, why: str) -> None:
+def test_a_lake_with_a_batch_under_a_wrong_offset_refuses_the_partition(tmp_path, claimed, why):
     """As older versions read it. The log has ended before, or has another batch there."""
     broker, lake = read_under(tmp_path, claimed)
     broker.path(0).write_bytes(b"".join(map(commit, (0, 1, 2, 7, 8))))
@@ -311,9 +300,7 @@ def test_a_lake_with_a_batch_under_a_wrong_offset_refuses_the_partition(tmp_path
 @pytest.mark.parametrize(
     ("again", "is_rolled", "is_sound"), [(6, True, True), (6, False, False), (7, True, False), (7, False, False)]
 )
-def test_the_last_batch_under_another_offset_refuses_the_partition(
-    tmp_path: Path, again: int, is_rolled: bool, is_sound: bool
-) -> None:
+def test_the_last_batch_under_another_offset_refuses_the_partition(tmp_path, again, is_rolled, is_sound):
     """Unless it may have been written twice, and the cleaner has removed the one that the lake has."""
     broker, lake = read_under(tmp_path, 5)
     broker.path(0).write_bytes(b"".join([*map(commit, range(3)), moved(7, again), commit(64)]))
@@ -327,7 +314,7 @@ def test_the_last_batch_under_another_offset_refuses_the_partition(
     assert (sorted(lake.offsets), lake.next_offset, lake.notes) == ([0, 1, 2, 5, again, 64], 65, [])
 
 
-def test_what_the_lake_has_read_up_to_an_unconfirmed_end_is_not_doubted(tmp_path: Path) -> None:
+def test_what_the_lake_has_read_up_to_an_unconfirmed_end_is_not_doubted(tmp_path):
     """The log's last batch, which was read, is damaged now: neither a cut nor another log."""
     broker = Broker(tmp_path, written=18)
     lake = Lake(broker)

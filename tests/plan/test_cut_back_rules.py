@@ -55,7 +55,7 @@ READ = progress(FIRST, SECOND, LOST)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """An empty log of partition 0 with a topic id."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -84,7 +84,7 @@ def planned(
     return plan.partitions[0]
 
 
-def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path) -> None:
+def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder):
     plan = planned(folder, CUT_BACK, READ)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
     assert (plan.start_offset, plan.read_again, plan.lost_from) == (5, True, None)
@@ -93,7 +93,7 @@ def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path)
     assert plan.before == plan.cut.before
 
 
-def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> None:
+def test_the_note_names_the_range_and_where_the_log_ends_now(folder):
     plan = planned(folder, CUT_BACK, READ)
     assert plan.cut is not None
     assert plan.cut.note(0, plan.log) == (
@@ -102,14 +102,14 @@ def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> No
     )
 
 
-def test_without_a_checksum_the_topic_id_must_identify_the_log(folder: Path) -> None:
+def test_without_a_checksum_the_topic_id_must_identify_the_log(folder):
     with pytest.raises(AnotherLog, match="if the log has changed, --accept-log-change"):
         planned(folder, CUT_BACK, replace(READ, topic_id=None))
     plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
     assert plan.cut is not None and plan.cut.from_offset == 5
 
 
-def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path) -> None:
+def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder):
     with pytest.raises(
         AnotherLog,
         match=r"ends at offset 5, the lake has read it up to 10: if this is an older copy, .*, --acc",
@@ -119,7 +119,7 @@ def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
 
 
-def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> None:
+def test_another_log_is_not_taken_for_one_that_was_cut_back(folder):
     """The newest reading that ended before the cut shows it, by its last batch's checksum."""
     others = [batch(at, commits(count, 7), leader_epoch=4) for at, count in ((0, 3), (3, 2))]
     with pytest.raises(AnotherLog, match="--accept-log-change"):
@@ -134,7 +134,7 @@ def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> Non
     assert plan.new is not None
 
 
-def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_batch(folder: Path) -> None:
+def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_batch(folder):
     third, fourth, lost = (batch(at, commits(count), leader_epoch=4) for at, count in ((3, 1), (4, 1), (5, 5)))
 
     def read(first: bytes) -> list[PartitionProgress]:
@@ -146,7 +146,7 @@ def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_ba
         planned(folder, cleaned, *read(batch(0, commits(3, 7), leader_epoch=4)))
 
 
-def test_readings_that_were_replaced_since_are_ignored(folder: Path) -> None:
+def test_readings_that_were_replaced_since_are_ignored(folder):
     """Audit 1 read batches that no longer exist; audit 2 found that."""
     gone = progress(FIRST, batch(3, commits(2, 7), leader_epoch=4))
     replaced = Replaced((ReplacedRange(0, 3, 5, 2),))
@@ -158,7 +158,7 @@ def test_readings_that_were_replaced_since_are_ignored(folder: Path) -> None:
         planned(folder, CUT_BACK, gone, READ, replaced=of_another)
 
 
-def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_gone(folder: Path) -> None:
+def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_gone(folder):
     """Epoch 5 wrote the lost batches: the log has none of them, but all that audit 1 read in epoch 4."""
     last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
     assert planned(folder, CUT_BACK, progress(FIRST), last).cut == CutBack(3, 10, progress(FIRST))
@@ -166,14 +166,14 @@ def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_
         planned(folder, CUT_BACK, last)
 
 
-def test_only_the_newest_64_readings_are_looked_up(folder: Path) -> None:
+def test_only_the_newest_64_readings_are_looked_up(folder):
     last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
     assert planned(folder, CUT_BACK, progress(FIRST), *[last] * 63).cut is not None
     with pytest.raises(AnotherLog, match="--accept-log-change"):
         planned(folder, CUT_BACK, progress(FIRST), *[last] * 64)
 
 
-def test_a_cut_into_reduced_history_is_refused(folder: Path) -> None:
+def test_a_cut_into_reduced_history_is_refused(folder):
     assert planned(folder, CUT_BACK, READ, reduced_to=5).cut is not None
     with pytest.raises(
         AnotherLog, match="differs from offset 5 on, in history that kgroups maintain --keep has reduced"
@@ -182,7 +182,7 @@ def test_a_cut_into_reduced_history_is_refused(folder: Path) -> None:
     assert planned(folder, CUT_BACK, READ, reduced_to=6, accept=True).cut == CutBack(0, 10, None)
 
 
-def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder: Path) -> None:
+def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder):
     with pytest.raises(AnotherLog, match="--accept-log-change"):
         planned(folder, [LATER], READ, starts_at=5)
     plan = planned(folder, [LATER], READ, starts_at=5, accept=True)
@@ -190,7 +190,7 @@ def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder: Path
     assert (plan.cut, plan.start_offset) == (CutBack(0, 10, None), 5)
 
 
-def test_readings_are_those_of_finished_audits_newest_first() -> None:
+def test_readings_are_those_of_finished_audits_newest_first():
     entries = [progress(FIRST), progress(FIRST, SECOND), READ]
     of_others = [replace(READ, topic="__transaction_state"), replace(READ, offsets_partition=1)]
     ledger = rows_of(
@@ -238,7 +238,5 @@ def headers(**columns: int) -> BatchColumns:
     ],
     ids=["as written", "a delete horizon", "an old message", "still an old message", "a record went", "another end"],
 )
-def test_the_checksum_of_a_batch_that_the_cleaner_may_have_rewritten_does_not_count(
-    columns: dict[str, int], expected: bool
-) -> None:
+def test_the_checksum_of_a_batch_that_the_cleaner_may_have_rewritten_does_not_count(columns, expected):
     assert is_untouched(headers(**columns), READ) is expected

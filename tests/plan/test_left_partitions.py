@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -94,7 +93,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("case", some_of(5, *itertools.product(TOPICS, REASONS)), ids=" ".join)
-def test_one_partition_is_left_and_the_others_go_on(case: tuple[str, str]) -> None:
+def test_one_partition_is_left_and_the_others_go_on(case):
     topic, reason = case
     audited, files = Audited(audited_log(5)), all_logs(8)
     REASONS[reason](files, topic)
@@ -118,9 +117,7 @@ def test_one_partition_is_left_and_the_others_go_on(case: tuple[str, str]) -> No
 
 @pytest.mark.parametrize("while_it_is", ["planned", "read"])
 @pytest.mark.parametrize("topic", one_of(GROUPS, TRANSACTIONS))
-def test_a_file_that_cannot_be_read_leaves_its_partition(
-    topic: str, while_it_is: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_read_leaves_its_partition(topic, while_it_is, monkeypatch):
     audited = Audited(audited_log(5))
     with monkeypatch.context() as broken:
         fail_on(broken, while_it_is, f"{topic}-1/")
@@ -153,7 +150,7 @@ def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
     broken.setattr(segment_log, "read_segment", read)
 
 
-def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) -> None:
+def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path):
     audited = Audited(audited_log(5))
     files = {name.replace(".log", ".txt"): data for name, data in all_logs(8).items()}
     with pytest.raises(KgroupsError, match=r"no partition can be read now: partitions 0-2 are left .*: no seg"):
@@ -174,9 +171,7 @@ def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) 
 
 @pytest.mark.parametrize("change", [loses_its_tail, is_another])
 @pytest.mark.parametrize("topic", one_of(*TOPICS))
-def test_an_accepted_change_replaces_what_was_read_of_the_partition(
-    topic: str, change: Callable[[Files, str], None]
-) -> None:
+def test_an_accepted_change_replaces_what_was_read_of_the_partition(topic, change):
     audited, files = Audited(audited_log(5)), all_logs(8)
     change(files, topic)
     refused = audited.night(files, HOW)
@@ -220,7 +215,7 @@ def rows_of_partition_1(audited: Audited, topic: str) -> list[dict[str, object]]
     return [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(table) if row[of] == 1]
 
 
-def test_no_note_tells_of_a_partition_of_which_nothing_is_replaced() -> None:
+def test_no_note_tells_of_a_partition_of_which_nothing_is_replaced():
     files = all_logs(5)
     for number in (0, 1, 2):
         files[f"{GROUPS}-{number}/partition.metadata"] = f"topic_id: {TOPIC_ID}\n".encode()

@@ -43,7 +43,7 @@ from tests.records.build import batch, message
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path):
     """An empty log of partition 0 with a cluster id and a topic id."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -67,7 +67,7 @@ def clean_folder(log: Path, *, drop_tombstones: bool) -> None:
         (log.parent / name).write_bytes(data)
 
 
-def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
+def test_the_next_audit_goes_on_after_the_last_batch(log):
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first)
     lake = Lake(log.parent)
@@ -80,7 +80,7 @@ def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
     assert (lake.records, lake.next_offset) == (6, 6)
 
 
-def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log: Path) -> None:
+def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log):
     (log.parent / "meta.properties").write_text("cluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
     write(log, 0, batch(0, commits(3)))
     lake = Lake(log.parent)
@@ -90,7 +90,7 @@ def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log: P
     assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
 
 
-def test_a_half_written_batch_is_read_once_it_is_complete(log: Path) -> None:
+def test_a_half_written_batch_is_read_once_it_is_complete(log):
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first, second[:40])
     lake = Lake(log.parent)
@@ -101,7 +101,7 @@ def test_a_half_written_batch_is_read_once_it_is_complete(log: Path) -> None:
     assert (lake.records, lake.damage, lake.next_offset) == (5, [], 5)
 
 
-def test_a_full_audit_reads_earlier_batches_again(log: Path) -> None:
+def test_a_full_audit_reads_earlier_batches_again(log):
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first)
     lake = Lake(log.parent)
@@ -113,7 +113,7 @@ def test_a_full_audit_reads_earlier_batches_again(log: Path) -> None:
     assert (new.start_offset, new.pieces[0].position) == (3, len(first))
 
 
-def test_offsets_that_were_gone_before_they_were_read_are_reported(log: Path) -> None:
+def test_offsets_that_were_gone_before_they_were_read_are_reported(log):
     segment = write(log, 0, batch(0, commits(3)))
     lake = Lake(log.parent)
     lake.audit()
@@ -127,7 +127,7 @@ def test_offsets_that_were_gone_before_they_were_read_are_reported(log: Path) ->
     assert (lake.records, lake.next_offset) == (4, 8)
 
 
-def test_a_first_audit_reports_a_log_that_lacks_its_first_segment(log: Path) -> None:
+def test_a_first_audit_reports_a_log_that_lacks_its_first_segment(log):
     write(log, 0, b"")
     write(log, 3, batch(3, commits(3)))
     assert Lake(log.parent).audit().losses == []
@@ -151,19 +151,19 @@ class TestRefused:
         (log / "leader-epoch-checkpoint").unlink()
         return lake
 
-    def test_another_cluster(self, log: Path) -> None:
+    def test_another_cluster(self, log):
         lake = self.after_an_audit(log)
         (log.parent / "meta.properties").write_text("cluster.id=two\n")
         with pytest.raises(AnotherLog, match="cluster one, what was given is of cluster two"):
             lake.plan()
 
-    def test_a_lower_leader_epoch_than_that_of_a_batch_that_is_still_there_is_damaged(self, log: Path) -> None:
+    def test_a_lower_leader_epoch_than_that_of_a_batch_that_is_still_there_is_damaged(self, log):
         lake = self.after_an_audit(log)
         back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]
         write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
         assert [part.start_offset for part in lake.plan().new_ranges] == [3]
 
-    def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self, log: Path) -> None:
+    def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self, log):
         """None of them begins where the last batch that was read began."""
         write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
         lake = Lake(log.parent)
@@ -173,9 +173,7 @@ class TestRefused:
             lake.plan()
 
     @pytest.mark.parametrize("starts", [(0, 4), (0, 3), (0, 3, 5)])
-    def test_a_log_of_the_same_epoch_with_a_batch_across_the_start_or_end_of_the_last_one_read(
-        self, log: Path, starts: tuple[int, ...]
-    ) -> None:
+    def test_a_log_of_the_same_epoch_with_a_batch_across_the_start_or_end_of_the_last_one_read(self, log, starts):
         write(log, 0, *(batch(offset, commits(3), leader_epoch=4) for offset in (0, 3)))
         lake = Lake(log.parent)
         lake.audit()
@@ -184,7 +182,7 @@ class TestRefused:
         with pytest.raises(AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36]"):
             lake.plan()
 
-    def test_a_last_batch_that_the_cleaner_reduced_is_not_refused(self, log: Path) -> None:
+    def test_a_last_batch_that_the_cleaner_reduced_is_not_refused(self, log):
         lake = self.after_an_audit(log)
         write(log, 0, batch(0, commits(1), last_offset_delta=2, leader_epoch=4), batch(3, commits(1), leader_epoch=4))
         lake.audit()
@@ -198,9 +196,7 @@ class TestRefused:
             pytest.param(message(3, *commits(1)[0], magic=1), id="an old message becomes a batch"),
         ],
     )
-    def test_a_last_batch_with_all_its_records_that_the_cleaner_rewrote_is_not_refused(
-        self, log: Path, last: bytes
-    ) -> None:
+    def test_a_last_batch_with_all_its_records_that_the_cleaner_rewrote_is_not_refused(self, log, last):
         write(log, 0, batch(0, commits(3), leader_epoch=4), last)
         lake = Lake(log.parent)
         lake.audit()
@@ -209,7 +205,7 @@ class TestRefused:
         lake.audit()
         assert lake.records == 5
 
-    def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log: Path) -> None:
+    def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log):
         """Before Kafka 4.0 the cleaner kept no empty batch at the end of what it cleaned."""
         write(log, 0, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
         lake = Lake(log.parent)
@@ -221,7 +217,7 @@ class TestRefused:
         lake.audit()
         assert lake.records == 5
 
-    def test_missing_ids_are_not_refused(self, log: Path) -> None:
+    def test_missing_ids_are_not_refused(self, log):
         lake = self.after_an_audit(log)
         (log / "partition.metadata").unlink()
         (log.parent / "meta.properties").unlink()
@@ -231,7 +227,7 @@ class TestRefused:
 class TestKnownDamage:
     """A corrupt batch is counted by the audit that finds it, by no later one."""
 
-    def test_with_sound_batches_after_it_the_next_night(self, log: Path) -> None:
+    def test_with_sound_batches_after_it_the_next_night(self, log):
         first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
         write(log, 0, first, bad)
         lake = Lake(log.parent)
@@ -242,7 +238,7 @@ class TestKnownDamage:
             lake.audit()
             assert (lake.records, len(lake.damage), lake.next_offset) == (10, 1, 10)
 
-    def test_cut_off_by_a_broker_that_recovered_and_wrote_there_again(self, log: Path) -> None:
+    def test_cut_off_by_a_broker_that_recovered_and_wrote_there_again(self, log):
         first, bad, again = (
             batch(0, commits(3)),
             damaged(batch(3, commits(2))),
@@ -279,7 +275,7 @@ def reading(row: AuditRow) -> Reading:
 
 
 @pytest.fixture
-def old_log(tmp_path: Path) -> Path:
+def old_log(tmp_path):
     """Offsets 0 to 2 in a segment of their own; 3 to 6 are gone; 7 to 9 are there."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -310,7 +306,7 @@ def planned(
     return partition
 
 
-def test_missing_offsets_and_a_read_too_long_ago_are_reported(old_log: Path) -> None:
+def test_missing_offsets_and_a_read_too_long_ago_are_reported(old_log):
     partition = planned(old_log, audit_row(1, 3), 26 * HOUR)
     assert partition.why_read_again == (
         "partition 0 was read again from its start: last read 1d 2h ago, longer than delete.retention.ms (1d), "
@@ -321,13 +317,13 @@ def test_missing_offsets_and_a_read_too_long_ago_are_reported(old_log: Path) -> 
     assert not planned(old_log, audit_row(1, 3), 24 * HOUR).read_again
 
 
-def test_nothing_is_read_again_where_no_offset_is_missing(old_log: Path) -> None:
+def test_nothing_is_read_again_where_no_offset_is_missing(old_log):
     (old_log / "__consumer_offsets-0" / f"{3:020}.log").write_bytes(batch(3, RECORDS))
     assert planned(old_log, audit_row(1, 3), 99 * HOUR).why_read_again is None
     assert planned(old_log, audit_row(1, 6), 99 * HOUR).why_read_again is None
 
 
-def test_an_end_that_was_cleaned_away_is_missing_too(old_log: Path) -> None:
+def test_an_end_that_was_cleaned_away_is_missing_too(old_log):
     folder = old_log / "__consumer_offsets-0"
     (folder / f"{3:020}.log").rename(folder / f"{9:020}.log")
     (folder / f"{9:020}.log").write_bytes(b"")
@@ -336,29 +332,27 @@ def test_an_end_that_was_cleaned_away_is_missing_too(old_log: Path) -> None:
     assert "and 6 of 6 offsets were gone" in (partition.why_read_again or "")
 
 
-def test_a_deleted_start_of_the_log_is_missing_too(old_log: Path) -> None:
+def test_a_deleted_start_of_the_log_is_missing_too(old_log):
     (old_log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
     partition = planned(old_log, audit_row(1, 2), 99 * HOUR)
     assert (partition.lost_from, partition.lost_to, partition.reread) == (2, 3, None)
     assert partition.read_again and "5 of 8 offsets" in (partition.why_read_again or "")
 
 
-def test_log_timestamps_count_where_they_advanced_further_than_the_clock(old_log: Path) -> None:
+def test_log_timestamps_count_where_they_advanced_further_than_the_clock(old_log):
     then = datetime.fromtimestamp(1, UTC)  # the batches' timestamps are at 1 s
     assert planned(old_log, audit_row(1, 3, newest_log_timestamp=then - timedelta(days=2)), HOUR).read_again
     assert not planned(old_log, audit_row(1, 3, newest_log_timestamp=then), HOUR).read_again
 
 
-def test_the_last_read_is_by_the_audit_that_last_found_records(old_log: Path) -> None:
+def test_the_last_read_is_by_the_audit_that_last_found_records(old_log):
     idle = audit_row(3, 3, records=0)
     earlier = (audit_row(1, 3), audit_row(2, 3, records=0), audit_row(4, 3, status=RUNNING))
     why = planned(old_log, idle, HOUR, earlier=earlier).why_read_again
     assert why is not None and "last read 2d 1h ago" in why
 
 
-def test_a_deleted_start_is_missing_even_if_other_gaps_are_known_only_by_reading(
-    old_log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deleted_start_is_missing_even_if_other_gaps_are_known_only_by_reading(old_log, monkeypatch):
     monkeypatch.setattr(segment_log.SegmentLog, "missing_from", lambda *_: None)
     undecided = planned(old_log, audit_row(1, 3), 99 * HOUR)
     assert (undecided.why_read_again, undecided.undecided is None) == (None, False)
@@ -366,7 +360,7 @@ def test_a_deleted_start_is_missing_even_if_other_gaps_are_known_only_by_reading
     assert "and 1 of 8 offsets were gone" in (planned(old_log, audit_row(1, 2), 99 * HOUR).why_read_again or "")
 
 
-def test_a_full_audit_needs_no_reason(old_log: Path) -> None:
+def test_a_full_audit_needs_no_reason(old_log):
     for since in (HOUR, 99 * HOUR):
         partition = planned(old_log, audit_row(1, 3), since, full=True)
         assert (partition.read_again, partition.why_read_again) == (True, None)
@@ -421,7 +415,7 @@ def last_batch(progress: PartitionProgress) -> tuple[int | None, int | None, int
     return progress.last_batch_offset, progress.last_leader_epoch, progress.last_batch_crc
 
 
-def test_records_offsets_and_the_last_batch_are_those_of_all_ranges_read() -> None:
+def test_records_offsets_and_the_last_batch_are_those_of_all_ranges_read():
     with_batch = read(0, 110, 6, last_batch_offset=105, last_leader_epoch=5, epoch_before=5, last_batch_crc=9)
     ranges = [read(-1, 100, 30, last_batch_offset=99, last_leader_epoch=4), with_batch, read(1, 114, 0)]
     assert read_now(plan(BEFORE, lost_from=90), ranges) == PartitionProgress(
@@ -459,9 +453,7 @@ def test_records_offsets_and_the_last_batch_are_those_of_all_ranges_read() -> No
         (9, None, [9], 9),
     ],
 )
-def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_it(
-    epoch: int, before: int | None, epochs: list[int], expected: int | None
-) -> None:
+def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_it(epoch, before, epochs, expected):
     entry = replace(BEFORE, last_leader_epoch=before)
     together = read(
         0,
@@ -482,12 +474,12 @@ def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_
 
 
 @pytest.mark.parametrize("epoch", [None, -1])
-def test_a_last_batch_of_an_old_message_has_no_leader_epoch(epoch: int | None) -> None:
+def test_a_last_batch_of_an_old_message_has_no_leader_epoch(epoch):
     ranges = [read(0, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9)]
     assert last_batch(read_now(plan(BEFORE), ranges)) == (100, None, 9)
 
 
-def test_without_new_batches_the_last_batch_stays() -> None:
+def test_without_new_batches_the_last_batch_stays():
     found = read_now(plan(BEFORE), [read(-1, 100, 30, last_batch_offset=99)])
     assert (found.start_offset, found.end_offset, found.offsets_missing) == (100, 100, 0)
     assert last_batch(found) == (98, 4, 77)
@@ -495,7 +487,7 @@ def test_without_new_batches_the_last_batch_stays() -> None:
     assert (first.end_offset, first.topic_id, *last_batch(first)) == (100, None, None, None, None)
 
 
-def test_a_partition_that_was_not_read_keeps_its_end() -> None:
+def test_a_partition_that_was_not_read_keeps_its_end():
     found = not_read_now(BEFORE)
     assert (found.start_offset, found.end_offset, found.lost_from, found.lost_to) == (100, 100, None, None)
     assert (found.records, found.records_reread, found.bytes, found.offsets_missing) == (0, 0, 0, 0)
@@ -508,14 +500,14 @@ def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, Unc
     return uncommitted_offsets(AuditPlan([partition], None), [], LAST_MS)
 
 
-def test_offsets_at_or_above_the_high_watermark_are_counted() -> None:
+def test_offsets_at_or_above_the_high_watermark_are_counted():
     assert uncommitted(110, 120) == {3: (10, 0)}
     assert uncommitted(90, 120) == {3: (20, 0)}  # nothing below 100 is new
     assert uncommitted(120, 120) == {}
     assert uncommitted(None, 120) == {}
 
 
-def test_the_note_counts_offsets_and_names_partitions() -> None:
+def test_the_note_counts_offsets_and_names_partitions():
     start = (
         "3 offsets of 2 partitions (3, 7) not read: at or above the high watermark in replication-offset-checkpoint, "
     )
@@ -533,7 +525,7 @@ def missing_files(*ends: tuple[int | None, int]) -> list[str]:
     return list(missing_files_note(AuditPlan(plans, None)))
 
 
-def test_offsets_below_the_high_watermark_without_a_segment_file_are_counted() -> None:
+def test_offsets_below_the_high_watermark_without_a_segment_file_are_counted():
     assert missing_files((120, 120), (110, 120), (None, 120)) == []
     assert missing_files((123, 120), (120, 120), (121, 120)) == [
         "4 offsets of 2 partitions (0, 2) are not in the segment files, and below the high watermark in "

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,10 +30,9 @@ from kgroups_spark.replay.stages import read_tasks, rows_of_ranges
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
-from tests.chosen import Chosen
 from tests.logs.cleaner import GrowingLog, batches_of
 from tests.records.build import batch
-from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
+from tests.sources.fake_cluster import FakeCluster, fake_time
 
 __all__ = ["fake_time"]
 
@@ -156,14 +154,14 @@ def as_it_was(end: int) -> dict[str, int]:
 
 
 @pytest.fixture(autouse=True)
-def two_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_batches_at_once(monkeypatch):
     monkeypatch.setattr(fetch, "RESPONSE_BYTES", 2 * ONE_BATCH)
 
 
 STEPS = (nothing, write, clean, write_and_clean)
 
 
-def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_existed(chosen: Chosen) -> None:
+def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_existed(chosen):
     every = itertools.product(STEPS, repeat=7)
     for steps in chosen.some(every, 30, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
         cluster = CleanedCluster([])
@@ -174,7 +172,7 @@ def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_ex
         assert unsettled(found.progress) == ()
 
 
-def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
+def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.requests.clear()
@@ -183,7 +181,7 @@ def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
     assert len(cluster.requests) == 3
 
 
-def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() -> None:
+def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.happens = [write_and_clean] * 5
@@ -193,7 +191,7 @@ def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() 
     assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
 
 
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported() -> None:
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.then = write_and_clean
@@ -215,7 +213,7 @@ def delete_retention(last: AuditRow) -> DeleteRetention:
     return DeleteRetention(DAY_MS, last, iter(()), now)
 
 
-def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:
+def test_a_partition_that_is_read_again_is_read_on_as_well():
     cluster = CleanedCluster([])
     plan = planned(cluster, ledger_row(6), full=True)
     assert plan.new_ranges == []
@@ -235,7 +233,7 @@ class TestReadAgainAfterLong:
         assert plan.read_again == [] and [p.undecided is not None for p in plan.partitions] == [True]
         return plan
 
-    def test_only_where_offsets_are_missing(self) -> None:
+    def test_only_where_offsets_are_missing(self):
         cluster = CleanedCluster([])
         cluster.requests.clear()
         plan = self.plan(cluster)
@@ -245,7 +243,7 @@ class TestReadAgainAfterLong:
         settled = plan.settled(found.progress)
         assert (settled.read_again, settled.reread_ranges, settled.notes) == ([], [], [])
 
-    def test_and_then_before_it_is_read_on(self) -> None:
+    def test_and_then_before_it_is_read_on(self):
         cluster = CleanedCluster([])
         plan = self.plan(cluster)
         cluster.happens = [write_and_clean]
@@ -267,14 +265,14 @@ class TestLeaderLost:
             for p in (each.offsets_partition for each in plan.partitions)
         ]
 
-    def test_while_reading(self, fake_time: FakeTime) -> None:
+    def test_while_reading(self, fake_time):
         cluster = CleanedCluster([])
         plan = planned(cluster)
         cluster.always = "NOT_LEADER_OR_FOLLOWER"
         with pytest.raises(LeaderLost, match=r"t-0 has returned nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
             read(cluster, plan)
 
-    def test_while_reading_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_while_reading_on(self, monkeypatch):
         cluster = CleanedCluster([])
         plan = planned(cluster)
         no_leader = OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")
@@ -289,32 +287,30 @@ class TestLeaderLost:
         other = replace(one, log=replace(one.log, number=1), new=replace(one.new, offsets_partition=1))  # type: ignore[type-var]
         return replace(plan, partitions=[one, other])
 
-    def test_that_partition_is_left_to_the_next_audit(self) -> None:
+    def test_that_partition_is_left_to_the_next_audit(self):
         plan = self.two_partitions()
         settled = plan.settled(self.lost(plan, 1))
         assert ([p.offsets_partition for p in settled.partitions], [*settled.left]) == ([0], [1])
         assert settled.left_notes == ["partition 1 is left to the next audit: t-1 has returned nothing"]
 
-    def test_the_note_on_several_quotes_one_and_says_so(self) -> None:
+    def test_the_note_on_several_quotes_one_and_says_so(self):
         plan = replace(self.two_partitions(), left={3: LeaderLost("t-3 is away"), 5: LeaderLost("t-5 says NOT_LEADER")})
         said = "partitions 3, 5 are left to the next audit: t-3 is away; the leaders of the others were lost, too"
         assert plan.left_notes == [said]
 
-    def test_after_the_first_other_partitions_are_waited_for_less(self) -> None:
+    def test_after_the_first_other_partitions_are_waited_for_less(self):
         cluster = CleanedCluster([])
         opener = PieceOpener(cluster.as_cluster(), FetchLimits())
         opener.lose_patience()
         assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
 
-    def test_of_all_partitions_is_an_error(self) -> None:
+    def test_of_all_partitions_is_an_error(self):
         plan = self.two_partitions()
         with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):
             plan.settled(self.lost(plan, 0, 1))
 
     @pytest.mark.parametrize(("rows_per_part", "rows_per_group"), [(1, 1), (4, 1), (50, 1), (50, 7), (1000, 100)])
-    def test_no_reported_part_has_rows_of_that_partition(
-        self, rows_per_part: int, rows_per_group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_reported_part_has_rows_of_that_partition(self, rows_per_part, rows_per_group, tmp_path, monkeypatch):
         """Nor is any row of the partitions read before it missing, though parts with both were written."""
         monkeypatch.setattr(sinks, "ROWS_PER_PART", rows_per_part)
         monkeypatch.setattr(sinks, "ROWS_PER_GROUP", rows_per_group)

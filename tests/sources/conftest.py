@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,12 +12,12 @@ from tests.sources.fake_broker import FakeBroker, Metadata
 
 
 @pytest.fixture
-def metadata() -> Metadata:
+def metadata():
     return Metadata()
 
 
 @pytest.fixture
-def start(metadata: Metadata) -> Iterator[Callable[..., FakeBroker]]:
+def start(metadata):
     """Starts a broker of the cluster, and ends it with the test."""
     with ExitStack() as stack:
 

@@ -277,7 +277,7 @@ def test_a_file_is_read_as_java_reads_it(tmp_path, content, properties):
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "java-properties.json").read_text())
 
 
-def test_random_texts_are_read_as_javas_own_properties_read_them() -> None:
+def test_random_texts_are_read_as_javas_own_properties_read_them():
     """400 texts of backslashes, line ends, blanks, signs and letters, as Java 17 read them; null: it refused one."""
     for text, properties in RECORDED:
         if properties is None:

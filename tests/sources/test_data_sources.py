@@ -13,8 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
@@ -65,7 +63,7 @@ def put(folder: Path, topic: str, partition: int, *logs: bytes) -> None:
         base_offset += 10
 
 
-def test_every_column_of_every_kind_of_record(tmp_path: Path) -> None:
+def test_every_column_of_every_kind_of_record(tmp_path):
     marker = [(bytes([0, 0, 0, 1]), bytes(6))]
     put(
         tmp_path,
@@ -112,20 +110,20 @@ def test_every_column_of_every_kind_of_record(tmp_path: Path) -> None:
     assert (rows[5]["timestamp"], rows[5]["timestamp_type"]) == (datetime.fromtimestamp(2, UTC), 1)
 
 
-def test_batches_have_the_schema_spark_expects(tmp_path: Path) -> None:
+def test_batches_have_the_schema_spark_expects(tmp_path):
     put(tmp_path, "__consumer_offsets", 0, batch(0, [(b"k", b"v")]))
     (part,) = read_parts({"path": str(tmp_path)})
     assert part.schema.equals(to_arrow_schema(RECORDS, timezone="UTC"))  # nullability, too: Spark's worker insists
 
 
-def test_arrow_batches_end_at_64k_rows(tmp_path: Path) -> None:
+def test_arrow_batches_end_at_64k_rows(tmp_path):
     put(tmp_path, "t", 0, batch(0, [(b"k", b"v")] * 70_000))
     parts = read_parts({"path": str(tmp_path), "subscribe": "t"})
     assert [part.num_rows for part in parts] == [65_536, 4_464]
     assert [row for part in parts for row in part["offset"].to_pylist()] == list(range(70_000))
 
 
-def test_arrow_batches_end_at_32_mb(tmp_path: Path) -> None:
+def test_arrow_batches_end_at_32_mb(tmp_path):
     put(tmp_path, "t", 0, batch(0, [(b"k%d" % i, bytes(1 << 16)) for i in range(900)], codec=4))
     parts = read_parts({"path": str(tmp_path), "subscribe": "t"})
     assert len(parts) == 2 and sum(part.num_rows for part in parts) == 900
@@ -144,7 +142,7 @@ def two_partitions(folder: Path) -> Path:
     return folder
 
 
-def test_starting_and_ending_offsets_by_partition(tmp_path: Path) -> None:
+def test_starting_and_ending_offsets_by_partition(tmp_path):
     folder = two_partitions(tmp_path)
     given = {"startingOffsets": '{"t": {"0": 8, "1": -2}}', "endingOffsets": '{"t": {"0": 23, "1": 2}}'}
     assert offsets(folder, **given) == [*((0, i) for i in range(8, 23)), (1, 0), (1, 1)]
@@ -152,7 +150,7 @@ def test_starting_and_ending_offsets_by_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
-def test_offsets_of_a_partition_that_does_not_exist_are_refused(tmp_path: Path, name: str) -> None:
+def test_offsets_of_a_partition_that_does_not_exist_are_refused(tmp_path, name):
     """They would have no effect: a typo reads everything."""
     with pytest.raises(BadOption, match=f"{name} names partition 7 of t, which has 2"):
         plan(two_partitions(tmp_path), **{name: '{"t": {"0": 8, "7": 1}}'})
@@ -164,25 +162,25 @@ def plan(folder: Path, **options: str) -> list[SegmentRange]:
 
 
 @pytest.mark.parametrize(("least", "expected"), [("0", [4, 1]), ("2", [4, 1]), ("4", [1, 1, 1, 1, 1]), ("99", [1] * 5)])
-def test_more_spark_partitions_are_cut_between_segments(tmp_path: Path, least: str, expected: list[int]) -> None:
+def test_more_spark_partitions_are_cut_between_segments(tmp_path, least, expected):
     folder = two_partitions(tmp_path)
     assert [len(part.span.pieces) for part in plan(folder, minPartitions=least)] == expected
     assert offsets(folder, minPartitions=least) == [*((0, i) for i in range(40)), *((1, i) for i in range(10))]
 
 
 @pytest.mark.parametrize("least", ["0", "5"])
-def test_a_log_that_begins_with_or_consists_of_an_empty_segment(tmp_path: Path, least: str) -> None:
+def test_a_log_that_begins_with_or_consists_of_an_empty_segment(tmp_path, least):
     put(tmp_path, "t", 0, b"")
     put(tmp_path, "t", 1, b"", batch(10, [(b"k", b"v")]))
     assert offsets(tmp_path, minPartitions=least) == [(1, 10)]
 
 
-def test_segments_outside_the_offsets_are_not_opened(tmp_path: Path) -> None:
+def test_segments_outside_the_offsets_are_not_opened(tmp_path):
     (first, _) = plan(two_partitions(tmp_path), startingOffsets='{"t": {"0": 12}}', endingOffsets='{"t": {"0": 20}}')
     assert [Path(piece.path).name for piece in first.span.pieces] == [f"{10:020}.log"]
 
 
-def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None:
+def test_damage_stops_the_read_unless_reported_otherwise(tmp_path):
     damaged = bytearray(batch(0, [(b"k", b"v")]))
     damaged[66] ^= 1
     put(tmp_path, "t", 0, bytes(damaged) + batch(1, [(b"k", b"v")]))
@@ -229,17 +227,17 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
         ({"paths": '"x"'}, "paths is a JSON list of folders"),
     ],
 )
-def test_invalid_options_are_refused(options: dict[str, str], text: str) -> None:
+def test_invalid_options_are_refused(options, text):
     with pytest.raises(BadOption, match=text):
         parse_options(options)
 
 
-def test_option_names_ignore_case_and_paths_takes_several_folders() -> None:
+def test_option_names_ignore_case_and_paths_takes_several_folders():
     options = parse_options({"PATHS": '["a", "b"]', "FailOnDataLoss": "FALSE", "minpartitions": "3"})
     assert (options.folders, options.fail_on_data_loss, options.min_partitions) == (("a", "b"), False, 3)
 
 
-def test_spark_reads_the_source_by_its_name(spark: SparkSession) -> None:
+def test_spark_reads_the_source_by_its_name(spark):
     spark.dataSource.register(KafkaSegmentsDataSource)
     frame = spark.read.format("kafka-segments").load(str(CAPTURED / "transactions-4.3"))
     read_here = pa.Table.from_batches(read_parts({"path": str(CAPTURED / "transactions-4.3")}))
@@ -267,7 +265,7 @@ LOG = [
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+def cluster(monkeypatch):
     fake = FakeCluster(list(LOG))
     monkeypatch.setattr("kgroups_spark.cluster.cluster.Cluster", lambda client: nullcontext(fake))
     return fake
@@ -289,7 +287,7 @@ def fetched_offsets(**options: str) -> list[int]:
     return [row["offset"] for row in rows(**options)]
 
 
-def test_kafka_raw_equals_kafka_segments(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_kafka_raw_equals_kafka_segments(cluster, tmp_path):
     segment = tmp_path / "t-0" / f"{0:020}.log"
     segment.parent.mkdir()
     segment.write_bytes(b"".join(LOG))
@@ -302,9 +300,7 @@ def test_kafka_raw_equals_kafka_segments(cluster: FakeCluster, tmp_path: Path) -
 
 @pytest.mark.parametrize(("start", "end"), [(start, end) for end in (1, 5, 10, 13) for start in range(end + 1)])
 @pytest.mark.parametrize("min_partitions", ["0", "3", "50"])
-def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(
-    cluster: FakeCluster, start: int, end: int, min_partitions: str
-) -> None:
+def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(cluster, start, end, min_partitions):
     there = [0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 12]
     asked = {"startingOffsets": f'{{"t": {{"0": {start}}}}}', "endingOffsets": f'{{"t": {{"0": {end}}}}}'}
     found = fetched_offsets(minPartitions=min_partitions, **asked)
@@ -312,7 +308,7 @@ def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(
 
 
 class TestDataLoss:
-    def test_a_start_before_the_log(self, cluster: FakeCluster) -> None:
+    def test_a_start_before_the_log(self, cluster):
         cluster.log_start, cluster.batches = 4, cluster.batches[2:]
         asked = '{"t": {"0": 1}}'
         with pytest.raises(DataLoss, match="t-0 has offsets 4 to 12; startingOffsets asks for 1; failOnDataLoss=false"):
@@ -320,7 +316,7 @@ class TestDataLoss:
         assert fetched_offsets(startingOffsets=asked, failOnDataLoss="false") == [4, 5, 6, 9, 10, 11, 12]
         assert fetched_offsets() == [4, 5, 6, 9, 10, 11, 12]
 
-    def test_offsets_after_the_log(self, cluster: FakeCluster) -> None:
+    def test_offsets_after_the_log(self, cluster):
         for name in ("startingOffsets", "endingOffsets"):
             asked = {name: '{"t": {"0": 99}}'}
             with pytest.raises(DataLoss, match=rf"t-0 has offsets 0 to 12; {name} asks for .*99"):
@@ -329,7 +325,7 @@ class TestDataLoss:
         assert len(fetched_offsets(endingOffsets='{"t": {"0": 99}}', failOnDataLoss="false")) == 11
 
     @pytest.mark.parametrize("fail_on_data_loss", [True, False])
-    def test_a_log_start_that_moves_during_the_read(self, cluster: FakeCluster, fail_on_data_loss: bool) -> None:
+    def test_a_log_start_that_moves_during_the_read(self, cluster, fail_on_data_loss):
         def delete(fake: FakeCluster) -> None:
             fake.log_start, fake.batches = 4, fake.batches[2:]
 
@@ -340,7 +336,7 @@ class TestDataLoss:
         else:
             assert fetched_offsets(failOnDataLoss="false") == [4, 5, 6, 9, 10, 11, 12]
 
-    def test_damage(self, cluster: FakeCluster) -> None:
+    def test_damage(self, cluster):
         broken = cluster.batches[1]
         cluster.batches[1] = broken[:-1] + bytes([broken[-1] ^ 1])
         with pytest.raises(DataLoss, match=r"t-0 at offset 1: \d+ bytes cannot be read: .*CRC.*; failOnDataLoss=false"):
@@ -359,14 +355,14 @@ class TestTasks:
         monkeypatch.setattr("kgroups_spark.cluster.live_log.live_logs", lambda cluster, name: LiveLogs(topic, logs, []))
         return plan_spans(parse_kafka_options({**SERVERS, "minPartitions": str(min_partitions)}), fake)
 
-    def test_two_at_most_for_a_broker(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_at_most_for_a_broker(self, monkeypatch):
         tasks = self.planned(monkeypatch, [1, 2, 1, 1, 3, 1], 0)
         leaders = [{span.piece.leader for span in task.spans} for task in tasks]
         assert all(len(each) == 1 for each in leaders)
         assert Counter(leader for each in leaders for leader in each) == {1: 2, 2: 1, 3: 1}
         assert sorted(span.piece.partition for task in tasks for span in task.spans) == [0, 1, 2, 3, 4, 5]
 
-    def test_more_where_min_partitions_asks_for_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_more_where_min_partitions_asks_for_them(self, monkeypatch):
         tasks = self.planned(monkeypatch, [1, 1], 7)
         assert len(tasks) >= 7
         for partition in (0, 1):
@@ -394,12 +390,12 @@ class TestTasks:
         ({**SERVERS, "kafka.ssl.keystore.key": "PEM"}, "kafka.ssl.keystore.key is a secret that Spark can show"),
     ],
 )
-def test_bad_options(options: dict[str, str], message: str) -> None:
+def test_bad_options(options, message):
     with pytest.raises(UsageError, match=message):
         parse_kafka_options(options)
 
 
-def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan() -> None:
+def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan():
     """CREATE VIEW asks for the schema, and no more."""
     with pytest.raises(BadOption, match="give it in a file, by the option commandConfig") as raised:
         KafkaRawDataSource({**SERVERS, "kafka.ssl.keystore.key": "hush"}).schema()
@@ -407,12 +403,12 @@ def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan() -> None:
 
 
 @pytest.mark.parametrize("source", [KafkaRawDataSource(SERVERS), KafkaSegmentsDataSource({"path": "x"})])
-def test_streams_are_refused(source: DataSource) -> None:
+def test_streams_are_refused(source):
     with pytest.raises(BadOption, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
         source.streamReader(RECORDS)
 
 
-def test_an_unknown_topic_suggests_the_nearest_name(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_topic_suggests_the_nearest_name(cluster, monkeypatch):
     cluster.topic_error = "UNKNOWN_TOPIC_OR_PARTITION"
     known = {"__consumer_offsets": None, "t": None}
     monkeypatch.setattr(
@@ -429,6 +425,6 @@ def test_an_unknown_topic_suggests_the_nearest_name(cluster: FakeCluster, monkey
 MISSING = TopicMetadata("__consumer_offset", None, {}, "UNKNOWN_TOPIC_OR_PARTITION")
 
 
-def test_an_unknown_partition_is_refused(cluster: FakeCluster) -> None:
+def test_an_unknown_partition_is_refused(cluster):
     with pytest.raises(BadOption, match="startingOffsets names partition 3 of t, which has 1"):
         fetched_offsets(startingOffsets='{"t": {"3": 0}}')

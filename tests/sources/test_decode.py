@@ -140,7 +140,7 @@ def in_json(found: Any) -> Any:
 
 
 @pytest.mark.parametrize("vector", [pytest.param(v, id=v["name"]) for v in ALL if v["kind"] == "value"])
-def test_kafkas_samples_have_their_fields(vector: Row) -> None:
+def test_kafkas_samples_have_their_fields(vector):
     """Samples of `__consumer_offsets`, of every type and version."""
     kind = GROUP_LOG.record_types[vector["type"]]
     key, value = KEY_OF_TYPE[kind.number], bytes.fromhex(vector["hex"])
@@ -151,7 +151,7 @@ def test_kafkas_samples_have_their_fields(vector: Row) -> None:
     assert_has(in_json(row["value"]), vector["fields"])
 
 
-def test_every_record_type_has_columns_for_spark_with_a_comment_each() -> None:
+def test_every_record_type_has_columns_for_spark_with_a_comment_each():
     for log, name in NAMES:
         schema = spark_schema(typed_columns(log, name))
         assert schema.names == ["key", "value"]
@@ -167,7 +167,7 @@ def test_every_record_type_has_columns_for_spark_with_a_comment_each() -> None:
         *((name, "__consumer_offsets") for name in ("legacy-1.1", "kip848-4.0", "transactions-4.3", "streams-4.3")),
     ],
 )
-def test_recordings_have_the_fields_that_dump_prints(tmp_path, capsys, recording: str, topic: str) -> None:
+def test_recordings_have_the_fields_that_dump_prints(tmp_path, capsys, recording, topic):
     folder = recorded_state_logs.write_logs(recording, tmp_path, topic)
     with zipfile.ZipFile(CORPORA) as archive:
         for name in archive.namelist():
@@ -226,7 +226,7 @@ def commit(offset: int, version: int = 3) -> bytes:
     return version.to_bytes(2) + offset.to_bytes(8) + b"\xff\xff\xff\xff" + b"\0\1m" + (7).to_bytes(8)
 
 
-def test_nothing_is_null_without_a_reason_and_numbers_of_64_bits_survive() -> None:
+def test_nothing_is_null_without_a_reason_and_numbers_of_64_bits_survive():
     key = KEY_OF_TYPE[1]
     named = {"group": "grp", "topic": "topic-a", "partition": 3}
     records = [
@@ -249,7 +249,7 @@ def test_nothing_is_null_without_a_reason_and_numbers_of_64_bits_survive() -> No
     assert (torn["key"], torn["value"], torn["record_type"], torn["reason"]) == (None, None, 1, "truncated")
 
 
-def test_in_spark_the_structs_take_the_place_of_the_bytes(spark, tmp_path) -> None:
+def test_in_spark_the_structs_take_the_place_of_the_bytes(spark, tmp_path):
     topic = "__transaction_state"
     folder = str(recorded_state_logs.write_logs("transactions-4.4", tmp_path, topic))
     spark.dataSource.register(KafkaSegmentsDataSource)
@@ -272,6 +272,6 @@ def test_in_spark_the_structs_take_the_place_of_the_bytes(spark, tmp_path) -> No
         ("__consumer_offsets", None, r"is a topic and no record type: decode\(frame, topic='__consumer_offsets'\)"),
     ],
 )
-def test_a_name_that_is_no_record_type_is_refused(record: str, topic: str | None, said: str) -> None:
+def test_a_name_that_is_no_record_type_is_refused(record, topic, said):
     with pytest.raises(UsageError, match=said):
         data_sources._log_of(record, topic)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import struct
 import threading
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,6 @@ from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
 from kgroups_spark.cluster.live_log import live_logs
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.partition_log import FetchPiece
-from tests.chosen import Chosen
 from tests.nights.live_nights import Log, LogBrokers
 from tests.records.build import batch
 from tests.sources.fake_broker import FakeBroker
@@ -82,7 +80,7 @@ class MutatingBroker(FakeBroker):
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch):
     monkeypatch.setattr("kgroups_spark.cluster.connection.SHORTEST_PAUSE", 0.001)
     monkeypatch.setattr("kgroups_spark.cluster.connection.LONGEST_PAUSE", 0.02)
 
@@ -131,12 +129,12 @@ def ends(seed: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_a_hurry(monkeypatch):
     monkeypatch.setattr(connection, "LEAST_TIME", 0.3)
     yield
 
 
-def test_each_answer_ends_in_records_or_one_clear_message_in_time(chosen: Chosen) -> None:
+def test_each_answer_ends_in_records_or_one_clear_message_in_time(chosen):
     seed = chosen.random.randrange(1 << 32)
     print(f"mutations of seed {seed}")  # noqa: T201  pytest shows it if the test fails
     for number in range(760 if chosen.every else 25):

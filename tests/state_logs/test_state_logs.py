@@ -182,9 +182,7 @@ class ListedLake:
         ([{"topic_partitions": [OURS], "producer_id": 8}], True),
     ],
 )
-def test_an_old_transaction_that_the_coordinator_will_end_does_not_hang(
-    listed: list[dict[str, Any]], is_hanging: bool
-) -> None:
+def test_an_old_transaction_that_the_coordinator_will_end_does_not_hang(listed, is_hanging):
     row = {"producer_id": 7, "offsets_partition": 0, "open_since": datetime(2026, 1, 1, tzinfo=UTC)}
     opened = rows_of("open_transactions", *(row | {"is_hanging": old} for old in (True, False, None)))
     lake = ListedLake(*({"producer_id": 7} | each for each in listed))
@@ -192,6 +190,6 @@ def test_an_old_transaction_that_the_coordinator_will_end_does_not_hang(
     assert named["is_hanging"].to_pylist() == [is_hanging, False, None]
 
 
-def test_without_that_log_an_old_transaction_hangs_and_a_young_one_does_not() -> None:
+def test_without_that_log_an_old_transaction_hangs_and_a_young_one_does_not():
     opened = story().table("open_transactions").to_pylist()
     assert sorted((row["producer_id"], row["is_hanging"]) for row in opened) == [(4010, True), (4015, False)]

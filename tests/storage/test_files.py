@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from kgroups_spark.sources import files
 from kgroups_spark.sources.files import CHOSEN_BY, OF_MALLOC, memory_of_workers
 
 
-def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
+def test_a_local_file_is_created_once_and_whole(tmp_path):
     path, store = f"file:{tmp_path}/new folder/_delta_log/0.json", LocalStore()
     assert store.write_text(path, "first\n", overwrite=False)
     assert not store.write_text(path, "second\n", overwrite=False)
@@ -23,12 +22,12 @@ def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["/data/a lake", "file:/data/a lake"])
-def test_a_local_lake_is_reached_by_path_and_by_hadoops_uri(uri: str) -> None:
+def test_a_local_lake_is_reached_by_path_and_by_hadoops_uri(uri):
     system, path = files.file_system(uri)
     assert (system.type_name, path) == ("local", "/data/a lake")
 
 
-def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path: Path) -> None:
+def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").touch()
     said = {

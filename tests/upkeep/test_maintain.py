@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -431,7 +430,7 @@ def numbers(lake: str, query: str) -> list[int]:
     return [row["audit_id"] for row in DuckDbLake(lake).query(query).to_pylist()]
 
 
-def test_findings_of_old_audits_go(session: Any, tmp_path: Path, capsys) -> None:
+def test_findings_of_old_audits_go(session, tmp_path, capsys):
     found = [{"audit_id": n, "finding": "mixed_commits", "severity": "notice"} for n in range(1, NIGHTS + 1)]
     nights = ledger(*(night(number) for number in range(1, NIGHTS + 1)))
     lake = write_lake(tmp_path / "lake", {"audits": nights, "findings": rows_of("findings", *found)})
@@ -463,9 +462,7 @@ def _ask_commands(lake: str, newest_old: int, capsys) -> None:
     ("day", "looked_to", "decided_by", "gone"),
     [(4, 9, None, [1, 2, 3]), (9, 3, None, [1, 2]), (9, 9, 3, [1, 2]), (9, 0, None, []), (1, 9, None, [])],
 )
-def test_findings_stay_that_are_young_the_last_or_still_judged(
-    day: int, looked_to: int, decided_by: int | None, gone: list[int]
-) -> None:
+def test_findings_stay_that_are_young_the_last_or_still_judged(day, looked_to, decided_by, gone):
     rows = [
         {"audit_id": n, "as_of": AS_OF + timedelta(days=n), "rows_added": {"findings": 0} if n <= looked_to else {}}
         for n in range(1, 10)
@@ -474,7 +471,7 @@ def test_findings_stay_that_are_young_the_last_or_still_judged(
     assert audits_without_findings(rows_of("audits", *rows), moment_ms, decided_by) == gone
 
 
-def test_the_ledger_names_the_run_that_removed_findings() -> None:
+def test_the_ledger_names_the_run_that_removed_findings():
     rows = [
         {"audit_id": number, "status": status, "removed_up_to": up_to}
         for number, status, up_to in ((9, "finished", 4), (12, "finished", None), (15, "finished", 11), (16, "x", 14))

@@ -171,7 +171,7 @@ def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4
         (b"", "it is not such a message of RFC 5802"),
     ],
 )
-def test_messages_that_kafkas_clients_refuse_are_refused(reported: bytes, why: str) -> None:
+def test_messages_that_kafkas_clients_refuse_are_refused(reported, why):
     with pytest.raises(ValueError, match=why):
         require_strong(FIRST, reported)
 
@@ -179,12 +179,12 @@ def test_messages_that_kafkas_clients_refuse_are_refused(reported: bytes, why: s
 @pytest.mark.parametrize(
     "reported", [answer(), answer(iterations=b"1000000"), answer(iterations=b"4096,x=more"), b"e=unknown-user"]
 )
-def test_a_strong_message_and_a_refusal_are_left_to_the_mechanism(reported: bytes) -> None:
+def test_a_strong_message_and_a_refusal_are_left_to_the_mechanism(reported):
     require_strong(FIRST, reported)
     assert LEAST_ITERATIONS == 4096
 
 
-def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration() -> None:
+def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration():
     def first(request: Any) -> dict[str, Any]:
         nonce = request.auth_bytes.rpartition(b"r=")[2]
         reported = answer(nonce=nonce + b"x", iterations=b"1")
