@@ -29,9 +29,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.maven import asked_for, downloaded_jars, one_at_a_time
 
+
 # A certificate authority of its own for each test, with a broker's certificate and a client's, as PEM files.
-
-
 class Certificates:
     """`authority`: the certificate to trust. `server`, `client`: a key, its certificate and what signed that."""
 

@@ -25,8 +25,6 @@ from tests.broker.members import SILENT, Member, Transactions
 from tests.nights.lakes import COMPARED, contents, rows
 
 # A small log that takes several fetches to read, and what is compared of audits of it.
-
-
 # A coordinator that has just started, or a topic that has just been made, is not known everywhere.
 NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

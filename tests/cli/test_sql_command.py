@@ -16,6 +16,7 @@ import pytest
 
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.sql import statements
+from tests.chosen import one_of
 from tests.cli.golden import screen, screens
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of
@@ -194,7 +195,7 @@ def test_without_a_finished_audit_there_are_no_rows(tmp_path, capsys):
     assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
 
 
-@pytest.mark.parametrize("leave", [b"\x04", b"exit\n", b"QUIT;\n", b".q\n"])
+@pytest.mark.parametrize("leave", one_of(b"\x04", b"exit\n", b"QUIT;\n", b".q\n"))
 def test_the_prompt_on_a_terminal(leave, lake):
     """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it; exit does."""
     ours, theirs = pty.openpty()

@@ -172,9 +172,9 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
 def test_disturbed_nights_leave_the_tables_of_undisturbed_nights(tmp_path, chosen):
     logs = list(recorded_logs(tmp_path))
     for seed in chosen.some(range(20), 1):
-        disturbances = Disturbances(Local(runner=LOOP), seed, 6, tmp_path / str(seed), print, RUNS_WITHOUT_A_JVM)
+        disturbances = Disturbances(Local(runner=LOOP), seed, 4, tmp_path / str(seed), print, RUNS_WITHOUT_A_JVM)
         disturbances.run(logs)
-        assert disturbances.done.total() >= 6
+        assert disturbances.done.total() >= 4
 
 
 @pytest.mark.parametrize("at", ["reading ", "replaying "])

@@ -20,9 +20,8 @@ from pyarrow.fs import S3FileSystem
 
 from tests.platforms.jars import object_store_jars
 
+
 # Servers of a test: started on this machine's loopback, ended with the test, their output kept in a file.
-
-
 def free_port(host: str = "127.0.0.1") -> int:
     """A port at which no process listens now."""
     with socket.socket() as sock:
