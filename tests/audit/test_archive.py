@@ -105,7 +105,7 @@ def test_an_archive_without_a_column_is_refused(missing, rows, tmp_path):
 
 
 def test_what_is_no_archive_is_refused(rows, tmp_path):
-    def refused(table: pa.Table | None, match: str) -> None:
+    def refused(table, match):
         if table is not None:
             pq.write_table(table, tmp_path / "archive.parquet")
         with pytest.raises(KgroupsError, match=match):

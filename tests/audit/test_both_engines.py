@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,12 +27,12 @@ OF_A_RUN = {"started_at", "finished_at", "owner"}
 DAY_MS = 86_400_000
 
 
-def ledger(lake: Path) -> list[dict[str, Any]]:
+def ledger(lake):
     found = sorted(rows(lake, "audits"), key=lambda row: (row["audit_id"], row["status"]))
     return [{name: value for name, value in row.items() if name not in OF_A_RUN} for row in found]
 
 
-def definitions(lake: Path) -> dict[str, Any]:
+def definitions(lake):
     """The first version of each table's log: schema, properties, protocol."""
     found = {}
     for name in TABLES:
@@ -44,11 +43,11 @@ def definitions(lake: Path) -> dict[str, Any]:
     return found
 
 
-def findings(lake: Path) -> list[str]:
+def findings(lake):
     return sorted(repr(sorted(row.items(), key=lambda pair: pair[0])) for row in rows(lake, "findings"))
 
 
-def assert_same(one: Path, other: Path) -> None:
+def assert_same(one, other):
     assert contents(one) == contents(other)
     assert contents(one, ["checkpoints"]) == contents(other, ["checkpoints"])
     assert findings(one) == findings(other)
@@ -66,7 +65,7 @@ def test_a_lake_may_change_its_engine_every_night(spark, local, chosen, tmp_path
         one_after_the_other(spark, local, log, shares, tmp_path / str(number))
 
 
-def one_after_the_other(spark: Any, local: Local, log: Path, shares: tuple[float, ...], folder: Path) -> None:
+def one_after_the_other(spark, local, log, shares, folder):
     lake, undisturbed, engines = folder / "lake", folder / "undisturbed", (Local(runner=Processes(slots=2)), spark)
     for number, share in enumerate(shares):
         copy_until(log, folder / "log", share)

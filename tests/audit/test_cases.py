@@ -10,11 +10,10 @@ import re
 import struct
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.nights.nights_here import LOOKING, Audited, How, audit, new_lake
+from tests.nights.nights_here import LOOKING, How, audit, new_lake
 from tests.records.build import batch, message, record
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
@@ -22,41 +21,41 @@ T0 = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
 
 
-def text(value: str | bytes) -> bytes:
+def text(value):
     raw = value.encode() if isinstance(value, str) else value
     return struct.pack(">h", len(raw)) + raw
 
 
-def blob(value: bytes) -> bytes:
+def blob(value):
     return struct.pack(">i", len(value)) + value
 
 
-def offset_key(group: str = "g", topic: str = "t", partition: int = 0, record_type: int = 1) -> bytes:
+def offset_key(group="g", topic="t", partition=0, record_type=1):
     return struct.pack(">h", record_type) + text(group) + text(topic) + struct.pack(">i", partition)
 
 
-def offset_v3(offset: int, metadata: str = "", epoch: int = -1) -> bytes:
+def offset_v3(offset, metadata="", epoch=-1):
     return struct.pack(">hqi", 3, offset, epoch) + text(metadata) + struct.pack(">q", T0)
 
 
-def group_key(group: str = "g", record_type: int = 2) -> bytes:
+def group_key(group="g", record_type=2):
     return struct.pack(">h", record_type) + text(group)
 
 
-def marker(base_offset: int, producer_id: int, control_type: int = 1, epoch: int = 0) -> bytes:
+def marker(base_offset, producer_id, control_type=1, epoch=0):
     end = (struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, 11))
     return batch(base_offset, [end], attributes=CONTROL, producer_id=producer_id, producer_epoch=epoch)
 
 
-def run(*batches: bytes, partition: int = 0, how: How = How()) -> Audited:  # noqa: B008  frozen
+def run(*batches, partition=0, how=How()):  # noqa: B008  frozen
     return audit({f"__consumer_offsets-{partition}/{0:020d}.log": b"".join(batches)}, how)
 
 
-def offsets(audited: Audited) -> dict[str, int]:
+def offsets(audited):
     return {row["topic"]: row["committed_offset"] for row in audited.rows("committed_offsets")}
 
 
-def reasons(audited: Audited) -> list[tuple[int, str, bool]]:
+def reasons(audited):
     return [(r["log_offset"], r["reason"], r["coordinator_fails"]) for r in audited.rows("quarantine")]
 
 
@@ -203,11 +202,11 @@ def test_records_in_another_order_than_their_offsets_are_applied_as_kafka_does(r
     assert offsets(audit(files, How(release))) == {"t": 7, "u": 9}
 
 
-def load_would_fail(audited: Audited) -> list[str]:
+def load_would_fail(audited):
     return [row["detail"] for row in audited.rows("findings") if row["finding"] == "load_would_fail"]
 
 
-def in_log_order(audited: Audited) -> list[dict[str, Any]]:
+def in_log_order(audited):
     return sorted(audited.rows("offset_commits"), key=lambda row: row["log_offset"])
 
 
@@ -222,7 +221,7 @@ def test_a_batch_without_room_for_its_records_is_not_said_to_stop_a_load_for_cer
 
 
 def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogates():
-    def misplaced(group: str, partition: int) -> bool:
+    def misplaced(group, partition):
         files = {f"__consumer_offsets-{partition}/{0:020d}.log": batch(0, [(offset_key(group), offset_v3(1))])}
         (row,) = audit(files, How(offsets_partitions=50)).rows("groups")
         found: bool = row["is_misplaced"]
@@ -344,7 +343,7 @@ def test_every_case_of_the_semantics_has_a_test_named_for_it(number):
 
 
 @cache
-def named_cases() -> set[int]:
+def named_cases():
     """The numbers of cases that tests name: in their names, docstrings, comments and rows."""
     sources = [path for path in Path(__file__).parents[1].rglob("*.py") if "twin" not in str(path)]
     found = [re.findall(r"\bT([1-9]\d?)\b|def test_t0?([1-9]\d?)_", source.read_text()) for source in sources]

@@ -13,7 +13,6 @@ from kgroups_spark.replay.counts import counts_in_all, fitting_partition_counts
 from tests.chosen import some_of
 from tests.logs.corpora import ALL, ANSWERS, audited, decoded
 from tests.nights import broker_answers
-from tests.nights.reported_tables import Row
 
 # 0.11's loader forgets the protocol type of an Empty group; this one became Empty while the broker was up, so it knew.
 ANSWERS["legacy-0.11"]["groups"]["feed-105775"] |= {"protocol": None, "protocol_type": None, "simple": True}
@@ -33,7 +32,7 @@ QUESTIONS = {
 
 @of_some_releases
 def test_tables_say_what_the_broker_says(corpus):
-    def rows(name: str) -> list[Row]:
+    def rows(name):
         found = audited(corpus).rows(name)
         if name == "committed_offsets" and corpus in ("legacy-0.11", "legacy-1.1"):
             return [{**row, "metadata": row["metadata"].rstrip("\0")} for row in found]

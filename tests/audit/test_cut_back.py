@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.audit.same_log import AnotherLog
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import register_views
 from kgroups_spark.sql.views import with_what_they_need
 from kgroups_spark.tables.schemas import LOG_TABLES
 from tests.chosen import one_of
-from tests.logs.cleaner import Files, clean
+from tests.logs.cleaner import clean
 from tests.logs.cut_corpora import cut_log
 from tests.logs.cut_logs import CutLog, random_night
 from tests.logs.night_logs import without_outcome
@@ -36,10 +31,10 @@ from tests.nights.forgetful_nights import (
 )
 from tests.nights.lakes import rows
 from tests.nights.nights_here import how_of
-from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS, Reported
+from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS
 
 
-def now(audited: Reported) -> dict[str, Any]:
+def now(audited):
     """Everything that a reader sees, but for events, which end with an audit."""
     tables = {name: audited.rows(name) for name in (*CURRENT, *VERSIONS, *RECORD_TABLES)}
     tables["offset_commits"] = [without_outcome(row) for row in tables["offset_commits"]]
@@ -48,7 +43,7 @@ def now(audited: Reported) -> dict[str, Any]:
     return tables
 
 
-def audited_anyway(nights: Nights, files: Files, reported: Counter[str]) -> None:
+def audited_anyway(nights, files, reported):
     """One night; where it is refused, the user accepts that."""
     try:
         row = nights.audit(files)
@@ -113,17 +108,17 @@ CUT = ("offset_commits", "group_versions")
 class Cut:
     """Two partitions of a log, and a lake of it; `new` is a lake of the log as it is in the end."""
 
-    def __init__(self, session: Any, folder: Path) -> None:
+    def __init__(self, session, folder):
         self.session, self.folder = session, folder
         self.logs = [cut_log(5, "4.3", 0), cut_log(9, "4.3", 1)]
         self.rng = np.random.default_rng(3)
 
-    def night(self, *cut: int, lake: str = "lake", accept: bool = False) -> AuditRow:
+    def night(self, *cut, lake="lake", accept=False):
         for log in self.logs:
             random_night(log, self.rng, cut=log.partition in cut)
         return self.audit(lake, accept=accept)
 
-    def audit(self, lake: str, *, accept: bool = False) -> AuditRow:
+    def audit(self, lake, *, accept=False):
         write_folder(self.folder / "log", {path: data for log in self.logs for path, data in log.files.items()})
         for folder in (self.folder / "log").iterdir():
             (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
@@ -136,16 +131,16 @@ class Cut:
         )
         return run_audit(self.session, options).audit
 
-    def rebuild(self) -> None:
+    def rebuild(self):
         options = RebuildOptions(lake=str(self.folder / "lake"), offsets_partitions=50)
         run_rebuild(self.session, options)
 
-    def elect(self, partition: int, kept: int) -> None:
+    def elect(self, partition, kept):
         log: CutLog = self.logs[partition]
         log.elect(kept)
         log.grow(3)
 
-    def reported(self, lake: str = "lake") -> dict[str, list[str]]:
+    def reported(self, lake="lake"):
         """The rows of history, current tables and views, as a reader without Spark sees them."""
         queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *NOW, *VIEWS)}
         queries |= {name: f"SELECT * FROM {name}(TIMESTAMPTZ '1970-01-01 00:00:01.5+00')" for name in MOMENTS}
@@ -154,15 +149,13 @@ class Cut:
             name: reported(opened.query(query).to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()
         }
 
-    def tables(self, *names: str, lake: str = "lake") -> dict[str, list[str]]:
+    def tables(self, *names, lake="lake"):
         """The rows of these tables, read without SQL."""
         opened = DuckDbLake(str(self.folder / lake))
         return {name: reported(opened.rows(name).to_pylist(maps_as_pydicts="strict")) for name in names}
 
 
-def reported_by_spark(
-    spark: SparkSession, lake: Path, names: Sequence[str] = (*HISTORY, *VIEWS)
-) -> dict[str, list[str]]:
+def reported_by_spark(spark, lake, names=(*HISTORY, *VIEWS)):
     register_views(spark, Lake.open(spark, str(lake)), with_what_they_need(names))
     queries = {name: f"SELECT * FROM {name}" for name in names}
     return {
@@ -171,7 +164,7 @@ def reported_by_spark(
     }
 
 
-def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> list[str]:
+def reported(found, without=()):
     # A row knows its marker if the same range had both.
     left_out = {"audit_id", "file", "file_position", "outcome", "marker_offset", *without}
     return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)

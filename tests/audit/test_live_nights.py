@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -31,17 +30,17 @@ from tests.transaction_coordinator import histories as transactions
 Live = Callable[..., LiveNights]
 
 
-def commit_batches(count: int, start: int = 0) -> list[bytes]:
+def commit_batches(count, start=0):
     """Batches of three commits each."""
     return [batch(start + 3 * number, commits(3), leader_epoch=1) for number in range(count)]
 
 
-def transaction_batch(offset: int, name: str) -> bytes:
+def transaction_batch(offset, name):
     value = transactions.value_bytes(transactions.value(1, [("orders", [0])]), 1)
     return batch(offset, [(transactions.key_bytes(name), value)], leader_epoch=1)
 
 
-def share_batch(offset: int, key: int, start: int, epoch: int = 0) -> bytes:
+def share_batch(offset, key, start, epoch=0):
     record = shares.Record(0, *shares.KEYS[key], shares.snapshot(start=start, epoch=epoch))
     return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record))], leader_epoch=1)
 
@@ -50,17 +49,17 @@ def share_batch(offset: int, key: int, start: int, epoch: int = 0) -> bytes:
 def live():
     with ExitStack() as stack:
 
-        def start(nodes: int = 1, **topics: list[Log]) -> LiveNights:
+        def start(nodes=1, **topics):
             return LiveNights(stack.enter_context(LogBrokers(topics, nodes)))
 
         yield start
 
 
-def two_share_logs() -> list[Log]:
+def two_share_logs():
     return [Log([share_batch(0, 0, start=3)]), Log([share_batch(0, 1, start=3)])]
 
 
-def two_logs(**of_second: Any) -> list[Log]:
+def two_logs(**of_second):
     return [Log(commit_batches(3)), Log(commit_batches(3), **of_second)]
 
 
@@ -75,7 +74,7 @@ def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live, is_fir
     share.batches.append(share_batch(4, 0, start=9, epoch=2))
     tasks = []
 
-    def delete(_: int, request: Any) -> None:
+    def delete(_, request):
         topic, log = nights.brokers.log_of(request)
         # The first fetches of this log are of planning.
         if log is share and request.topics[0].partitions[0].partition_max_bytes > 4096:
@@ -94,10 +93,10 @@ def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live, is_fir
 CORRUPT_MESSAGE = 2
 
 
-def cannot_read(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+def cannot_read(brokers, wanted):
     """Fetches of a log whose leader cannot read it from its disk."""
 
-    def answer(node: int, request: Any) -> Any:
+    def answer(node, request):
         if brokers.log_of(request)[1] is not wanted:
             return None
         usual = brokers.Fetch(node, request)
@@ -108,15 +107,15 @@ def cannot_read(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
     return answer
 
 
-def dies(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+def dies(brokers, wanted):
     """Fetches of a log whose leader has died."""
     return lambda _, request: CLOSE if brokers.log_of(request)[1] is wanted else None
 
 
-def is_cut_back(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+def is_cut_back(brokers, wanted):
     """Fetches of a log whose leader has lost its end, and with it the batches that were planned."""
 
-    def answer(_: int, request: Any) -> Any:
+    def answer(_, request):
         if brokers.log_of(request)[1] is wanted and request.topics[0].partitions[0].partition_max_bytes > 4096:
             wanted.batches, wanted.epoch = wanted.batches[:2], 2
 
@@ -158,7 +157,7 @@ def test_a_partition_whose_first_records_are_deleted_during_the_read_costs_no_ot
         deleted = Log([transaction_batch(0, "a"), transaction_batch(1, "b")])
     nights = live(**({OFFSETS: [deleted, other]} if topic == OFFSETS else {OFFSETS: [other], topic: [deleted]}))
 
-    def delete(_: int, request: Any) -> None:
+    def delete(_, request):
         log = nights.brokers.log_of(request)[1]
         if log is deleted and request.topics[0].partitions[0].partition_max_bytes > 4096:
             log.start, log.batches = base_of(log.batches[-1]), log.batches[-1:]
@@ -270,7 +269,7 @@ def test_what_is_asked_after_the_read_does_not_fail_the_audit(live):
     """Such as with credentials that have expired meanwhile."""
     nights = live(**{OFFSETS: two_logs(), "t": [Log()]})
 
-    def expired(_: int, request: Any) -> Any:
+    def expired(_, request):
         return b"\0\0\0\0" if any(each.name == "t" for each in request.topics) else None
 
     nights.brokers.instead["ListOffsets"] = expired
@@ -293,7 +292,7 @@ def test_the_facts_of_the_cluster_are_rows_and_stay_known_to_audits_without_one(
     notes = nights.night(["share-state"]).audit.notes or ()
     assert not any("group config" in note for note in notes)
 
-    def attempts(lake: Any) -> list[int | None]:
+    def attempts(lake):
         return [row["attempts_left"] for row in lake.rows("share_batches")]
 
     facts = [tuple(row[name] for name in ClusterFact._fields) for row in nights.lake.rows("cluster_facts")]

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.logs.cleaner import GrowingLog
 from tests.logs.dense_logs import dense_log
 from tests.logs.generated_logs import LOGS
-from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip, segments_of
+from tests.logs.log_files import of_one_leader, random_cuts, read_zip, segments_of
 from tests.logs.night_logs import RELEASES, logs, reported
 from tests.logs.old_formats import in_old_format
 from tests.nights.cleaned_nights import Nights, random_night
-from tests.nights.nights_here import Audited, How, audit, audit_nights, how_of
-from tests.nights.replayed_logs import MemoryTables, replayed
-from tests.nights.reported_tables import CURRENT, Reported
+from tests.nights.nights_here import audit, audit_nights, how_of
+from tests.nights.replayed_logs import replayed
+from tests.nights.reported_tables import CURRENT
 
 
 @cache
-def referee(release: str, log: str) -> MemoryTables:
+def referee(release, log):
     """The whole log at once, without a lake."""
     return replayed(logs(release)[log], how_of(release))
 
 
-def differing(files: Files, whole: MemoryTables, audited: Audited) -> list[str]:
+def differing(files, whole, audited):
     ours, theirs = reported(whole, files), reported(audited, audited.files)
     return [name for name in ours if ours[name] != theirs[name]]
 
@@ -93,7 +91,7 @@ def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen):
 CLEANED_RELEASES = ("4.3", "4.0.0", "3.9")
 
 
-def written(files: Files) -> Files:
+def written(files):
     """All of the log, never cleaned."""
     log = GrowingLog(files)
     for partition in log.partitions:
@@ -101,7 +99,7 @@ def written(files: Files) -> Files:
     return log.files
 
 
-def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[tuple[int, str, Files]]:
+def some_logs(release, profiles, share):
     """A seed, a name and a log: a share of the generated logs of these profiles, different ones for each release."""
     found = read_zip(LOGS)
     names = [name for name in sorted(found) if name.startswith(profiles)]
@@ -109,7 +107,7 @@ def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[t
         yield seed, name, of_one_leader(found[name])
 
 
-def nights_of(log: GrowingLog, seed: int, how: How, clean_share: float, chosen: Chosen, *, before: bool) -> Nights:
+def nights_of(log, seed, how, clean_share, chosen, *, before):
     """Four nights, in a soak ten; the cleaner runs in some of them, before or after the audit has read the log."""
     rng, nights = np.random.default_rng(seed), Nights(how)
     for left in range(10 if chosen.every else 4, 0, -1):
@@ -122,7 +120,7 @@ def nights_of(log: GrowingLog, seed: int, how: How, clean_share: float, chosen: 
     return nights
 
 
-def without_places(audited: Audited) -> dict[str, Any]:
+def without_places(audited):
     """Everything that must not depend on cuts, nor on how the log was rolled into segments."""
     tables = reported(audited, audited.files)
     for row in tables["quarantine"]:
@@ -130,7 +128,7 @@ def without_places(audited: Audited) -> dict[str, Any]:
     return tables
 
 
-def now(audited: Reported) -> dict[str, Any]:
+def now(audited):
     """The current tables without `state_since`, which is known only from records that were read."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for row in tables["groups"]:
@@ -138,7 +136,7 @@ def now(audited: Reported) -> dict[str, Any]:
     return tables
 
 
-def assert_holds_all_it_saw(nights: Nights) -> None:
+def assert_holds_all_it_saw(nights):
     """Every record that a night found is in the tables that together are the log, once."""
     history = nights.history()
     assert history.keys() == nights.seen
@@ -177,5 +175,5 @@ def test_records_cleaned_before_they_were_read_leave_the_same_current_tables(rel
     assert missed or not chosen.every
 
 
-def size(files: Files) -> int:
+def size(files):
     return sum(map(len, files.values()))

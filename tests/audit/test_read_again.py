@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.tables.definitions import REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import one_of
-from tests.logs.cleaner import Files, GrowingLog
+from tests.logs.cleaner import GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
@@ -35,8 +34,7 @@ from tests.nights.forgetful_nights import (
     three_nights,
 )
 from tests.nights.nights_here import how_of
-from tests.nights.reported_tables import Row
-from tests.records.build import KeyValue, batch
+from tests.records.build import batch
 
 RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
@@ -83,7 +81,7 @@ def test_a_lake_equals_its_log_whichever_night_reads_it_again(release, monkeypat
         assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
-def log_of(batches: list[list[KeyValue]]) -> Files:
+def log_of(batches):
     """One offsets partition."""
     starts = accumulate((len(records) for records in batches), initial=0)
     data = b"".join(batch(start, records) for start, records in zip(starts, batches, strict=False))
@@ -159,7 +157,7 @@ def test_a_log_is_read_again_and_notes_say_what_was_corrected(monkeypatch, decid
 
 
 def test_only_corrections_of_the_state_are_replayed_the_newest_of_each_entry():
-    def row(audit_id: int, entry_type: str, group_id: str | None, payload: str | None, **other: Any) -> Row:
+    def row(audit_id, entry_type, group_id, payload, **other):
         fields = {"log_offset": 9, "state_format": STATE_FORMAT, "release_version": "4.3", "rules_version": 1, **other}
         names = ("audit_id", "offsets_partition", "reason", "entry_type", "group_id", "payload")
         return {**dict(zip(names, (audit_id, 0, REREAD, entry_type, group_id, payload), strict=True)), **fields}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -50,11 +48,11 @@ HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
 
 
 @contextmanager
-def older_software() -> Iterator[None]:
+def older_software():
     """In the block, this process does not know the type and the version."""
     read = offset_commits.read_offset_values
 
-    def read_old_values(*arguments: Any) -> Any:
+    def read_old_values(*arguments):
         values = read(*arguments)
         values.is_irregular |= values.version == np.int16(HIDDEN_VERSION)
         return values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ SEEN_AT = datetime(2026, 11, 16, 6, 30, 15, 123_456, tzinfo=UTC)
 FORBIDDEN = TopicMetadata("secret", None, {}, "TOPIC_AUTHORIZATION_FAILED")
 
 
-def seen(brokers: FakeBrokers, *committed: tuple[str, int]) -> list[tuple[Any, ...]]:
+def seen(brokers, *committed):
     return [tuple(row) for row in topic_offsets(brokers, committed)]
 
 
@@ -90,7 +89,7 @@ def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lack
 class Losing(FakeBrokers):
     """Its leaders disappear while they are asked."""
 
-    def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
+    def list_offsets(self, partitions, at, **more):
         answers = super().list_offsets(partitions, at, **more)
         self.ends = {("t", 0): "NOT_LEADER_OR_FOLLOWER", ("t", 1): "UNKNOWN_TOPIC_OR_PARTITION"}
         return answers
@@ -120,7 +119,7 @@ class Slow(FakeBrokers):
 
     clock = 0.0
 
-    def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
+    def list_offsets(self, partitions, at, **more):
         self.clock += 9
         return super().list_offsets(partitions, at, **more)
 

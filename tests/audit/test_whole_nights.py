@@ -6,12 +6,10 @@ from __future__ import annotations
 import errno
 import random
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -19,11 +17,11 @@ import pytest
 
 from kgroups_spark import errors
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.result import AuditSummary, Shortfall, unsettled_note
+from kgroups_spark.audit.result import Shortfall, unsettled_note
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
-from kgroups_spark.findings.finding import KINDS, Finding
+from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
@@ -33,11 +31,10 @@ from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
-from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
+from tests.logs.log_files import of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import (
     CLOCK_MS,
     LOOKING,
-    Audited,
     How,
     audit,
     audit_nights,
@@ -56,7 +53,7 @@ MONTH = 30 * DAY
 
 
 @cache
-def logs() -> dict[str, Files]:
+def logs():
     """By name: what Kafka's own classes wrote in any order, what brokers wrote, and small hand-made logs."""
     generated = {f"generated {name}": files for name, files in read_zip(GENERATED).items()}
     recorded = {f"recorded {name}": files for name, files in read_zip(CORPORA).items()}
@@ -65,7 +62,7 @@ def logs() -> dict[str, Files]:
     return generated | recorded | made | {f"eventful {seed}": EventLog(seed).files for seed in range(10)}
 
 
-def check(found: Audited) -> Audited:
+def check(found):
     """Every record is in one table; the ledger holds moments; everything was looked for."""
     assert found.record_count() == found.records_read()
     assert found.newest.as_of is not None and found.newest.as_of <= datetime.fromtimestamp(
@@ -120,7 +117,7 @@ def test_damaged_logs_are_audited_to_the_end(chosen):
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
 
 
-def streams_group_that_never_reconciles() -> Log:
+def streams_group_that_never_reconciles():
     """A member has only joined: no current assignment has its state."""
     log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
     log.member("s", "m", record_type=19, **STREAMS_MEMBER)
@@ -144,7 +141,7 @@ def test_a_member_without_current_assignment_does_not_reconcile():
 
 
 def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
-    def broken(name: str, *how: Any) -> Iterator[Finding]:
+    def broken(name, *how):
         if name == "commit_storm":
             raise ZeroDivisionError("a name of the log")
         return found_by_sql(name, *how)
@@ -168,7 +165,7 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
 def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error, monkeypatch):
     monkeypatch.setattr(errors, "SURVIVED", (Exception,))
 
-    def fail() -> None:
+    def fail():
         raise error
 
     reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
@@ -214,13 +211,13 @@ def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_led
 OLD = CLOCK_MS - DAY
 
 
-def commit(offset: int, ms: int) -> bytes:
+def commit(offset, ms):
     key = struct.pack(">h", 1) + b"\0\5group" + b"\0\5topic" + struct.pack(">i", 0)
     value = struct.pack(">hqi", 3, offset, -1) + b"\0\0" + struct.pack(">q", ms)
     return batch(offset, [(key, value)], base_timestamp=ms, max_timestamp=ms, leader_epoch=5)
 
 
-def night(lake: Audited, committed: int, *times: int, topic: str = TOPIC) -> AuditSummary:
+def night(lake, committed, *times, topic=TOPIC):
     """An audit of commits at these times, of which `committed` are below the high watermark."""
     log = lake.folder / "log"
     log.mkdir(exist_ok=True)

@@ -19,32 +19,27 @@ from kgroups_spark.replay.shard_states import RECORDS_OF_A_TASK
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import Processes
 from tests.findings.logs import DAY, HOUR, MINUTE
-from tests.logs.dense_logs import dense_log
-from tests.logs.generated_logs import LOGS
-from tests.logs.log_files import Files, read_zip
-from tests.nights.nights_here import CLOCK_MS, How, audit
+from tests.nights.nights_here import CLOCK_MS
 
 NOW = CLOCK_MS
 
 
-def at(ms: int) -> datetime:
+def at(ms):
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def read(newest_ms: int, number: int = 0) -> RangeProgress:
+def read(newest_ms, number=0):
     return RangeProgress(0, number, 0, 1, log_times=LogTimes(newest_ms=newest_ms))
 
 
-def moment(
-    *progress: RangeProgress, as_of: int | None = None, before: AuditRow | None = None, live: bool = False
-) -> Moment:
+def moment(*progress, as_of=None, before=None, live=False):
     source = SimpleNamespace(cluster=object(), logs=[]) if live else None
     settings = SimpleNamespace(clock_ms=NOW, as_of=as_of)
     work: Any = SimpleNamespace(lake=None, settings=settings, before=before, source=source, is_live=live)
     return Moment.of(cast(AuditWork, work), progress)
 
 
-def judged_at(*progress: RangeProgress, **more: Any) -> tuple[int, int, int | None]:
+def judged_at(*progress, **more):
     found = moment(*progress, **more)
     return found.as_of_ms, found.known_until_ms, found.newest_ms
 
@@ -66,8 +61,8 @@ def test_the_users_moment_counts_and_knowledge_ends_with_the_log():
 def appended(monkeypatch):
     """Lets records come with these times while a live log is read, or makes its cluster not answer."""
 
-    def come(*times: int, error: Exception | None = None) -> None:
-        def asked(_cluster: object, _logs: object) -> list[int]:
+    def come(*times, error=None):
+        def asked(_cluster, _logs):
             if error is not None:
                 raise error
             return list(times)
@@ -109,29 +104,13 @@ def test_a_live_audit_never_judges_earlier_than_the_one_before(appended):
 SLOTS = 2
 
 
-def logs_of_every_profile() -> Files:
-    """One log: each partition is the first of a generated log, the last one is dense."""
-    found = read_zip(LOGS)
-    names = [min(n for n in found if n.startswith(profile)) for profile in ("adversarial", "compacted", "wellformed")]
-    parts = [found[name] for name in names] + [dense_log(7, 40)]
-    merged: dict[str, bytes] = {}
-    for number, files in enumerate(parts):
-        folder = sorted(files)[0].split("/")[0]
-        merged |= {
-            f"__consumer_offsets-{number}/{path.split('/')[1]}": data
-            for path, data in files.items()
-            if path.startswith(f"{folder}/")
-        }
-    return merged
-
-
-def shards_by_task(state: dict[int, int], read: dict[int, int]) -> tuple[tuple[int, ...], ...]:
+def shards_by_task(state, read):
     """The shards of each task, where the saved state has so many rows and the night has read so many records."""
     lake: Any = SimpleNamespace(runner=Processes(SLOTS))
     partitions = tuple(PartitionProgress(number, 0, 1) for number in state.keys() | read.keys())
     before = AuditRow(1, "finished", "t", datetime(2026, 1, 1, tzinfo=UTC), partitions=partitions)
     settings = AuditSettings("4.3", 1, "option", 1, 0)
-    work = AuditWork(lake, None, AuditPlan([], None), before, SavedState(1, rows=state), settings, print)  # type: ignore[arg-type]
+    work = AuditWork(lake, None, AuditPlan([], None), before, SavedState(1, rows=state), settings, print)
     return work.shards_by_task(
         [RangeProgress(number, 0, 0, 1, records=records) for number, records in read.items()]
     ).shards
@@ -146,11 +125,3 @@ def test_a_shards_weight_counts_the_rows_of_its_state_and_the_records_read():
     assert shards_by_task({0: large, 1: large, 2: 10}, {0: large, 2: 2 * large}) == ((2,), (0,), (1,))
     # No more than twice as many as can run at the same time.
     assert len(shards_by_task({}, dict.fromkeys(range(9), large))) == 2 * SLOTS
-
-
-def test_the_tables_of_a_small_night_are_one_part_each():
-    files = logs_of_every_profile()
-    for how, tasks in ((How(), 1), (How(in_ranges=True), 2)):
-        audited = audit(files, how)
-        newest = audited.session.store.logs[f"file:{audited.lake}/groups"][-1]
-        assert newest.text.count('{"add":') == tasks

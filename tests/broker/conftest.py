@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.broker.brokers import TWO_PHASE, Brokers
@@ -11,7 +9,7 @@ from tests.broker.live_audits import AuditCommand
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(item, call):
     """A failure shows how the logs of the running brokers end."""
     report = yield
     if report.failed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -21,7 +20,7 @@ from confluent_kafka.admin import (
 )
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets
+from kgroups_spark.audit.cluster_facts import cluster_facts, topic_offsets
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.replay.state_logs import ClusterFact
@@ -49,15 +48,15 @@ OLD: Mapping[str, tuple[Mapping[str, str], str]] = {
 class Client:
     """A cluster's owner: sets up what a test needs there."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers):
         self.brokers = brokers
         self.settings = {"bootstrap.servers": brokers.address, "broker.address.family": "v4"}
         self.admin = AdminClient(self.settings, logger=SILENT)
 
-    def cluster(self) -> Cluster:
+    def cluster(self):
         return Cluster(client_properties(self.brokers.address, {}))
 
-    def topic(self, name: str, partitions: int = 1, records: int = 0) -> None:
+    def topic(self, name, partitions=1, records=0):
         self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
         until(f"topic {name} is known", lambda: name in self.admin.list_topics(timeout=30).topics)
         producer = Producer(self.settings, logger=SILENT)
@@ -65,22 +64,22 @@ class Client:
             producer.produce(name, f"record {number}", partition=0)
         assert producer.flush(30) == 0
 
-    def commit(self, group: str, *offsets: TopicPartition) -> None:
+    def commit(self, group, *offsets):
         consumer = Consumer({**self.settings, "group.id": group}, logger=SILENT)
         try:
             consumer.commit(offsets=list(offsets), asynchronous=False)
         finally:
             consumer.close()
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name):
         self.admin.delete_topics([name])[name].result(30)
         until(f"topic {name} is gone", lambda: name not in self.admin.list_topics(timeout=30).topics)
 
-    def end(self, topic: str, partition: int, spec: OffsetSpec) -> int:
+    def end(self, topic, partition, spec):
         place = TopicPartition(topic, partition)
         return int(self.admin.list_offsets({place: spec})[place].result(30).offset)
 
-    def configure_group(self, group: str, name: str, value: str) -> None:
+    def configure_group(self, group, name, value):
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource
         change = resource.AlterableConfig(name=name, config_operation=0, value=value)
         wanted = resource(resource_type=32, resource_name=group, configs=[change])
@@ -183,9 +182,8 @@ def secured(tmp_path_factory):
         yield client
 
 
-def of_auditor(brokers: Brokers) -> dict[str, str]:
+def of_auditor(brokers):
     """The properties of its client."""
-    assert brokers.certificates is not None and brokers.security is not None
     ((name, password),) = brokers.security.users.items()
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
@@ -197,7 +195,7 @@ def of_auditor(brokers: Brokers) -> dict[str, str]:
     }
 
 
-def acl(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+def acl(resource, name, operation):
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
     return AclBinding(resource, name, literal, "User:auditor", "*", operation, allow)
 
@@ -216,7 +214,7 @@ ANYTHING = AclBindingFilter(
 )
 
 
-def allow(client: Client, bindings: list[AclBinding]) -> None:
+def allow(client, bindings):
     """The ACLs of the cluster are these, and the broker knows."""
     for deleted in client.admin.delete_acls([ANYTHING]).values():
         deleted.result(30)
@@ -225,7 +223,7 @@ def allow(client: Client, bindings: list[AclBinding]) -> None:
     until("the ACLs", lambda: set(client.admin.describe_acls(ANYTHING).result(30)) == set(bindings))
 
 
-def asked_by_auditor(client: Client) -> tuple[ClusterFacts, dict[str, tuple[Any, ...]]]:
+def asked_by_auditor(client):
     address = client.brokers.addresses("SASL_SSL")
     with Cluster(client_properties(address, of_auditor(client.brokers))) as cluster:
         found = topic_offsets(cluster, [("t", 0), ("u", 0), ("gone", 0)])

@@ -23,7 +23,6 @@ from tests.broker.nights import (
     NIGHTS,
     RESTARTED,
     SCENARIOS,
-    Row,
     names_with,
     played,
 )
@@ -170,7 +169,7 @@ def test_offsets_and_groups_expire_as_foreseen(nights, release, lake):
     assert (summary.retention_ms, summary.retention_source) == (RETENTION_MS, "broker" if lake == LIVE else "option")
 
 
-def with_topics_completed(member: Row, ids: dict[str, str]) -> Row:
+def with_topics_completed(member, ids):
     """The member with names and ids of all topics, its partitions in their order, without who wrote the row."""
     names = {topic_id: name for name, topic_id in ids.items()}
     completed = {name: value for name, value in member.items() if name != "audit_id"}
@@ -187,12 +186,12 @@ def with_topics_completed(member: Row, ids: dict[str, str]) -> Row:
     return completed
 
 
-def producers(rows: list[Row]) -> set[tuple[int, int, int]]:
+def producers(rows):
     """Offsets partition, id and epoch."""
     return {(row["offsets_partition"], row["producer_id"], row["producer_epoch"]) for row in rows}
 
 
-def share_partitions(records: list[Row]) -> dict[str, list[list[Any]]]:
+def share_partitions(records):
     """Topics and partitions that the last ShareGroupStatePartitionMetadata of each group calls initialized."""
     groups: dict[str, list[list[Any]]] = {}
     for row in sorted(records, key=lambda row: row["log_offset"]):
@@ -206,5 +205,5 @@ def share_partitions(records: list[Row]) -> dict[str, list[list[Any]]]:
     return groups
 
 
-def slot(row: Row) -> tuple[str, str, int]:
+def slot(row):
     return row["group_id"], row["topic"], row["partition"]

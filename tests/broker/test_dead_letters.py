@@ -3,8 +3,6 @@ each record that it gave up is there once, with its reason, and nothing else."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import kgroups_spark
@@ -43,7 +41,7 @@ def lake(local, tmp_path_factory):
         lab.close()
 
 
-def work(lab: Lab) -> None:
+def work(lab):
     """Until the records that are released have been given up, and those left were delivered again and accepted."""
     kafka, jvm = lab.clients.kafka, lab.clients.jvm
     bytes_of = kafka.common.serialization.ByteArrayDeserializer
@@ -54,7 +52,7 @@ def work(lab: Lab) -> None:
     kinds = kafka.clients.consumer.AcknowledgeType
     deliveries: dict[int, int] = {}
 
-    def has_finished() -> bool:
+    def has_finished():
         late = []
         for record in list(consumer.poll(jvm.java.time.Duration.ofMillis(300)).iterator()):
             offset = record.offset()
@@ -78,7 +76,7 @@ def work(lab: Lab) -> None:
     lab.await_group(GROUP, "share", "Empty", 0)
 
 
-def asked(lake: str, query: str) -> list[dict[str, Any]]:
+def asked(lake, query):
     return kgroups_spark.open_lake(lake).rows(query)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from pathlib import Path
 
 import pytest
 
@@ -75,7 +74,7 @@ def lake_without_them(local, lab, gone, tmp_path_factory):
     return folder
 
 
-def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets]:
+def imported(lab, file, groups):
     """The offsets of the groups after Kafka's tool has imported the file. The groups are then deleted again."""
     named = [word for group in groups for word in ("--group", group)]
     said = lab.clients.tool(

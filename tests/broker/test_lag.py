@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -32,11 +30,11 @@ class AnHourAgo(datetime):
     """The clock of the first audit: findings compare audits that are ten minutes apart or more."""
 
     @classmethod
-    def now(cls, tz: Any = None) -> datetime:
+    def now(cls, tz=None):
         return datetime.now(tz) - timedelta(hours=1)
 
 
-def produce(lab: Lab, topic: str, records: int) -> None:
+def produce(lab, topic, records):
     producer = Producer({"bootstrap.servers": lab.address, "broker.address.family": "v4"}, logger=SILENT)
     for _ in range(records):
         producer.produce(topic, "later", partition=0)
@@ -87,7 +85,7 @@ def lake(local, played, tmp_path_factory):
     return folder
 
 
-def of_the_tool(lab: Lab, *options: str) -> list[dict[str, str]]:
+def of_the_tool(lab, *options):
     """The rows that kafka-consumer-groups prints of each group, by its headings."""
     found = []
     for group in GROUPS:
@@ -98,7 +96,7 @@ def of_the_tool(lab: Lab, *options: str) -> list[dict[str, str]]:
     return found
 
 
-def of_describe(lake: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+def of_describe(lake, capsys, *options):
     capsys.readouterr()
     asked = [word for group in GROUPS for word in ("--group", group)]
     assert main(["describe", "--lake", str(lake), "--format", "json", *asked, *options]) == 0

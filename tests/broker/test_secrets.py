@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -81,12 +80,12 @@ def folder(tmp_path_factory, local, certificate, brokers):
     return folder
 
 
-def one_line(pem: str) -> str:
+def one_line(pem):
     """As it is in a properties file."""
     return pem.strip().replace("\n", "\\n")
 
 
-def written_forms(secret: str) -> set[bytes]:
+def written_forms(secret):
     """As it may be written down: as it is, escaped, in base64 wherever it begins there, in hex, byte by byte."""
     utf8 = secret.encode()
     forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), utf8.hex(), utf8.hex(" ")}
@@ -99,7 +98,7 @@ def written_forms(secret: str) -> set[bytes]:
     return {form.encode() for form in forms} | {secret.encode("utf-16-le")}
 
 
-def secrets_of(certificate: trustme.LeafCert) -> dict[str, str]:
+def secrets_of(certificate):
     lines = private_key(certificate).strip().splitlines()[1:-1]
     return {
         "password": PASSWORD,
@@ -108,7 +107,7 @@ def secrets_of(certificate: trustme.LeafCert) -> dict[str, str]:
     }
 
 
-def found_in(folder: Path, secrets: Mapping[str, str]) -> list[tuple[str, str]]:
+def found_in(folder, secrets):
     """Names of files that have a secret in any form, with its name."""
     forms = {name: re.compile(b"|".join(map(re.escape, sorted(written_forms(s))))) for name, s in secrets.items()}
     found = []
@@ -140,7 +139,7 @@ def test_kafka_raw_reads_all_records_and_says_why_it_cannot_read_a_missing_topic
         assert events.is_dir() or "PlainLoginModule" not in events.read_text()
 
 
-def records_in(log: Path) -> int:
+def records_in(log):
     """The records of __consumer_offsets, control records included."""
     count = 0
     for copy in find_partitions([str(log)]):

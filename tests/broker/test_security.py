@@ -9,7 +9,6 @@ import re
 import time
 import traceback
 from base64 import urlsafe_b64encode
-from typing import Any
 
 import pytest
 import trustme
@@ -75,21 +74,19 @@ def no_secret_is_logged(caplog, monkeypatch):
     assert_no_secret(caplog.text)
 
 
-def assert_no_secret(text: str) -> None:
+def assert_no_secret(text):
     assert [secret for secret in SECRETS if secret in text] == []
 
 
-def trust(brokers: Brokers) -> dict[str, str]:
-    assert brokers.certificates is not None
+def trust(brokers):
     return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(brokers.certificates.authority)}
 
 
-def own_certificate(brokers: Brokers) -> dict[str, str]:
-    assert brokers.certificates is not None
+def own_certificate(brokers):
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(brokers.certificates.client)}
 
 
-def password(mechanism: str, name: str = "auditor", password: str = PASSWORD) -> dict[str, str]:
+def password(mechanism, name="auditor", password=PASSWORD):
     module = f"{MODULES}.plain.PlainLoginModule" if mechanism == "PLAIN" else f"{MODULES}.scram.ScramLoginModule"
     return {
         "sasl.mechanism": mechanism,
@@ -97,7 +94,7 @@ def password(mechanism: str, name: str = "auditor", password: str = PASSWORD) ->
     }
 
 
-def properties_of(protocol: str, brokers: Brokers, **more: str) -> dict[str, str]:
+def properties_of(protocol, brokers, **more):
     found = {"security.protocol": protocol}
     if protocol.endswith("SSL"):
         found |= trust(brokers)
@@ -108,7 +105,7 @@ def properties_of(protocol: str, brokers: Brokers, **more: str) -> dict[str, str
     return found | more
 
 
-def oauth(url: str) -> dict[str, str]:
+def oauth(url):
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f"{OAUTH};",
@@ -118,7 +115,7 @@ def oauth(url: str) -> dict[str, str]:
     }
 
 
-def what_is_seen(address: str, properties: dict[str, str]) -> tuple[list[str], bool]:
+def what_is_seen(address, properties):
     """The topics, and whether the record is fetched, in a process that was sent the properties."""
     client = pickle.loads(pickle.dumps(client_properties(address, properties)))
     assert_no_secret(repr(client))
@@ -127,7 +124,7 @@ def what_is_seen(address: str, properties: dict[str, str]) -> tuple[list[str], b
         return topics, b"a value" in bytes(cluster.fetch(TOPIC, 0, 0, max_bytes=1 << 20).records)
 
 
-def refusal(kind: type[Exception], address: str, properties: dict[str, str], **more: Any) -> str:
+def refusal(kind, address, properties, **more):
     """The message to a client that is not let in."""
     with pytest.raises(kind) as caught, Cluster(client_properties(address, properties), **more) as cluster:
         cluster.topics()

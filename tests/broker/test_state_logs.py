@@ -7,7 +7,6 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,7 +93,7 @@ def lake(local, lab, before_reset, hanging, stories, tmp_path_factory):
     return folder
 
 
-def described_transactions(lab: Lab) -> dict[str, tuple[Any, ...]]:
+def described_transactions(lab):
     names = [each.transactionalId() for each in lab.clients.each(lab.admin.listTransactions().all().get())]
     found = lab.admin.describeTransactions(names).all().get()
     return {
@@ -153,7 +152,7 @@ def test_share_partitions_are_those_that_the_brokers_list(lab, lake):
     assert {row["init_state"] for row in found} == {"initialized"}
 
 
-def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
+def listed_share_offsets(lab, group):
     """By group, topic and partition, start offset, leader epoch and lag."""
     spec = lab.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
     reported = {}
@@ -209,19 +208,19 @@ def test_hanging_transactions_equal_those_of_kafkas_find_hanging(lab, lake, hang
     assert not any(row["is_hanging"] for row in pending(lake, capsys, "15m"))
 
 
-def pending(lake: Path, capsys: pytest.CaptureFixture[str], maximum: str) -> list[dict[str, Any]]:
+def pending(lake, capsys, maximum):
     """The rows of `kgroups pending`."""
     capsys.readouterr()
     assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", maximum, "--format", "json"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def ours(reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ours(reported):
     """Without what other tests have done to the broker."""
     return [row for row in reported if (row["transactional_id"] or "").startswith("state-")]
 
 
-def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
+def row_key(row):
     return row["offsets_partition"], row["producer_id"], row["transaction_start_offset"]
 
 
@@ -234,7 +233,7 @@ def test_the_coordinators_own_aborts_are_events(lake):
 def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stories, lake):
     reader = kgroups_spark.open_lake(str(lake))
 
-    def as_of_each(function: str) -> list[dict[str, Any]]:
+    def as_of_each(function):
         steps = ", ".join(f"({number}, '{step.group}', {step.moment})" for number, step in enumerate(stories))
         asked = (
             f"(VALUES {steps}) AS steps(number, story, moment), {function}(make_timestamptz(1000 * moment)) AS reported"
@@ -276,7 +275,7 @@ def test_the_command_that_pending_prints_ends_hanging_transactions(lab, lake, ha
     assert open_on(lab) == before - {key}
 
 
-def open_on(lab: Lab) -> set[tuple[int, int]]:
+def open_on(lab):
     """Partition of __consumer_offsets and producer id of the transactions that are open there."""
     slots = [("__consumer_offsets", number) for number in range(4)]
     described = lab.admin.describeProducers([lab.clients.slot(slot) for slot in slots]).all().get()

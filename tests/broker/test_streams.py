@@ -4,8 +4,6 @@ the lake reports of them. `exactly_once` is played by the client of 3.9, the las
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +41,7 @@ def played(kafka_4_3, tmp_path_factory):
         lab.close()
 
 
-def slots(group: str) -> list[tuple[str, int]]:
+def slots(group):
     return [(name, number) for name in (TOPIC, f"{group}-by-key-repartition") for number in range(PARTITIONS)]
 
 
@@ -51,11 +49,11 @@ def slots(group: str) -> list[tuple[str, int]]:
 def described(local, played, lake):
     """The broker's description of each group when the lake's audit reads its log."""
 
-    def ask() -> Json:
+    def ask():
         asked = Asking(played.clients)
         return {"groups": {name: group for name, group in asked.groups().items() if name in GROUPS}}
 
-    def audit() -> None:
+    def audit():
         live_audit(local, lake, played.address, include=STATE_LOGS, as_of=None)
 
     groups: Json = while_the_log_stands_still(played.clients, ask, audit)["groups"]
@@ -67,11 +65,11 @@ def lake(tmp_path_factory):
     return tmp_path_factory.mktemp("streams") / "lake"
 
 
-def asked(lake: Path, query: str) -> list[Json]:
+def asked(lake, query):
     return kgroups_spark.open_lake(str(lake)).rows(query)
 
 
-def owned(group: str, of_group: Json) -> Mapping[tuple[str, int], str]:
+def owned(group, of_group):
     """The owner of each partition, as the broker describes it: a task has its partition of each topic it reads."""
     if group != STREAMS:
         return {(t, p): member for member, each in of_group["members"].items() for t, p in each["assigned"]}
@@ -131,7 +129,7 @@ def test_describe_and_lag_have_all_partitions_with_their_owners(played, lake, de
         assert (state["state"], state["member_count"]) == ("Stable", 2)
 
 
-def rows_of(capsys: pytest.CaptureFixture[str], command: str, lake: Path, group: str, *more: str) -> list[Json]:
+def rows_of(capsys, command, lake, group, *more):
     capsys.readouterr()
     assert main([command, "--lake", str(lake), "--format", "json", "--group", group, *more]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]

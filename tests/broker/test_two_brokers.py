@@ -4,7 +4,6 @@ are, and those that are nowhere are named. And what two brokers with two setting
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
@@ -51,24 +50,24 @@ class TwoBrokers:
     expected: dict[str, list[str]]
 
     @property
-    def admin(self) -> AdminClient:
+    def admin(self):
         return AdminClient({"bootstrap.servers": self.brokers.address}, logger=SILENT)
 
-    def leaders(self) -> list[int]:
+    def leaders(self):
         """By partition, as a broker says; -1: none."""
         partitions = self.admin.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
         return [each.leader for _, each in sorted(partitions.items())]
 
-    def await_replicas(self) -> None:
+    def await_replicas(self):
         """Until either broker could lead."""
 
-        def are_there() -> bool:
+        def are_there():
             partitions = self.admin.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
             return all(sorted(partitions[number].isrs) == sorted(nodes) for number, nodes in enumerate(REPLICAS))
 
         until("all replicas are in sync", are_there)
 
-    def restart_the_second(self) -> None:
+    def restart_the_second(self):
         """Unless the first leads wherever it may."""
         self.await_replicas()
         if self.leaders() != AFTER_A_RESTART:
@@ -76,7 +75,7 @@ class TwoBrokers:
             self.await_replicas()
         assert self.leaders() == AFTER_A_RESTART
 
-    def elect_preferred(self) -> None:
+    def elect_preferred(self):
         """The moving partition's."""
         place, admin = TopicPartition(OFFSETS_TOPIC, MOVING), self.admin
         admin.elect_leaders(ElectionType.PREFERRED, [place]).result(30)
@@ -108,7 +107,7 @@ def both(cluster):
     return cluster
 
 
-def make_topic_of_replicas(address: str) -> None:
+def make_topic_of_replicas(address):
     """No topic begins with partitions of different numbers of replicas."""
     admin = AdminClient({"bootstrap.servers": address}, logger=SILENT)
     two_each = [*REPLICAS[:ALONE], [2, 1]]
@@ -124,7 +123,7 @@ def make_topic_of_replicas(address: str) -> None:
     assert answer.error_code == answer.responses[0].partitions[0].error_code == 0
 
 
-def assert_undisturbed(lake: Path, both: TwoBrokers) -> None:
+def assert_undisturbed(lake, both):
     assert of_the_log(lake) == both.expected
     assert_every_record_is_in_one_table(lake)
 
@@ -172,7 +171,7 @@ def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(local,
         assert_undisturbed(lake, both)
 
 
-def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
+def assert_all_but_one_partition(lake, both):
     other = f"('offsets_partition', {ALONE})"
     assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
     assert_every_record_is_in_one_table(lake)

@@ -4,15 +4,13 @@ heartbeat by heartbeat, and in the broker's own words."""
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroups_spark.audit.options import STATE_LOGS
-from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import duckdb_reader
-from kgroups_spark.sql.reader import LakeReader, about_waiting
+from kgroups_spark.sql.reader import about_waiting
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import AT_ONCE_MS, IMPATIENT_MS, IS_AWAY, PATIENT_MS, Story
 from tests.broker.java_clients import JavaClients
@@ -48,14 +46,12 @@ def lab(tmp_path_factory):
         lab.close()
 
 
-def audited(local: Local, lab: Lab, folder: Path) -> LakeReader:
+def audited(local, lab, folder):
     live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
-    reader = duckdb_reader(str(folder), must=True)
-    assert reader is not None
-    return reader
+    return duckdb_reader(str(folder), must=True)
 
 
-def reconciling(lab: Lab, name: str, rebalance_timeout_ms: int) -> Story:
+def reconciling(lab, name, rebalance_timeout_ms):
     """c waits for a partition that a does not give up."""
     story = Story(lab, name, AT_ONCE_MS)
     story.begins("b")
@@ -130,7 +126,7 @@ def test_the_next_owner_reads_again_what_came_after_the_last_commit(local, lab, 
         member.close()
 
 
-def joins_by_hand(lab: Lab, group: str, kind: str, metadata: bytes, assignment: bytes) -> None:
+def joins_by_hand(lab, group, kind, metadata, assignment):
     """The only member of a classic group says this of itself, and assigns itself that."""
     of_group = {"groupId": group, "memberId": ""}
     protocols = [{"name": "range", "metadata": base64.b64encode(metadata).decode()}]
@@ -143,7 +139,7 @@ def joins_by_hand(lab: Lab, group: str, kind: str, metadata: bytes, assignment: 
     assert synced["errorCode"] == 0, synced
 
 
-def classic_groups(lab: Lab, name: str) -> dict[str, str | None]:
+def classic_groups(lab, name):
     """A group of each kind, and why it does not convert."""
     slots = lab.topic(name, 4)
     topics, subscribed = [name], blob("ConsumerProtocolSubscription", {"topics": [name], "userData": None})
@@ -167,7 +163,7 @@ def classic_groups(lab: Lab, name: str) -> dict[str, str | None]:
     }
 
 
-def answered(lab: Lab, group: str, topic: str) -> dict[str, Any]:
+def answered(lab, group, topic):
     """The answer to a member of KIP-848 that joins the group."""
     names = ("instanceId", "rackId", "subscribedTopicRegex", "serverAssignor")
     member = {"groupId": group, "memberId": f"new-in-{group}", "memberEpoch": 0, "rebalanceTimeoutMs": PATIENT_MS}
@@ -176,7 +172,7 @@ def answered(lab: Lab, group: str, topic: str) -> dict[str, Any]:
     return answer
 
 
-def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: dict[str, str | None]) -> None:
+def assert_the_broker_says_so(lab, lake, topic, reasons):
     rows = {row["group_id"]: row for row in lake.sql("SELECT * FROM migration")}
     assert {group: rows[group]["reason"] for group in reasons} == reasons
     for group, reason in reasons.items():

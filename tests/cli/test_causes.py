@@ -4,7 +4,6 @@ possible in which the product must not say it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, TRANSACTIONAL, Log
 from tests.findings.record_bytes import record
 from tests.lake.table_rows import rows_of
 from tests.nights.nights_here import How, audit
-from tests.records.build import KeyValue
 
 T0 = 1_790_000_000_000  # 2026-09-21
 UNITS = {"m": MINUTE, "h": HOUR, "d": DAY}
@@ -37,7 +35,7 @@ class Case(NamedTuple):
     is_alone: bool  # no other case may write while its brokers are off
 
 
-def log_of(text: str) -> tuple[Log, int]:
+def log_of(text):
     """The log of a text as in causes.txt, and the number of its records before "|"."""
     log, since = Log(now=T0), 0
     for act in filter(None, map(str.strip, text.split(";"))):
@@ -55,7 +53,7 @@ def log_of(text: str) -> tuple[Log, int]:
     return log, since
 
 
-def _records(now: int, *words: str) -> Iterator[KeyValue]:
+def _records(now, *words):
     group = words[words.index("of") + 1] if "of" in words else "g"
     given = dict(word.split("=") for word in words if "=" in word)
     of_group: dict[str, Any] = {"groupId": "g"}
@@ -89,7 +87,7 @@ def _records(now: int, *words: str) -> Iterator[KeyValue]:
             raise ValueError(words)
 
 
-def cases_of(text: str) -> Iterator[Case]:
+def cases_of(text):
     logs: dict[str, str] = {}
     for kind, title, lines in re.findall(r"^(log|case) (.*)\n((?: .*\n)+)", text, re.MULTILINE):
         name, *options = re.split(r" \[|\]", title)
@@ -109,7 +107,7 @@ CASES = tuple(cases_of((Path(__file__).parent / "causes.txt").read_text()))
 WEEK = 7 * DAY
 
 
-def reader(*cases: Case, **tables: Any) -> ArrowReader:
+def reader(*cases, **tables):
     """A lake with the partitions of these cases, which are of one release."""
     logs = [log for case in cases for log in case.logs]
     files = {f"__consumer_offsets-{number}/{0:020d}.log": log.data for number, log in enumerate(logs)}
@@ -117,7 +115,7 @@ def reader(*cases: Case, **tables: Any) -> ArrowReader:
     return ArrowReader({**audited.tables(), **tables}, to_datetime(T0 + 101 * DAY), cases[0].release)
 
 
-def has_company(case: Case) -> bool:
+def has_company(case):
     return not case.is_alone and case.release == "4.3" and len(case.logs) == 1
 
 
@@ -125,7 +123,7 @@ TOGETHER = [case for case in CASES if has_company(case)]
 
 
 @cache
-def together() -> list[dict[str, Any]]:
+def together():
     """The events of all cases that may share a lake: each is an offsets partition."""
     columns = ("offsets_partition", "log_offset", "event", "cause")
     return reader(*TOGETHER).sql(f"SELECT {', '.join(columns)} FROM all_events WHERE group_id = 'g' ORDER BY ALL")

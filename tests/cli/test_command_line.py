@@ -334,11 +334,10 @@ def test_on_a_narrow_screen_prose_is_filled_and_examples_stay():
     ]
 
 
-def helps() -> dict[str, str]:
+def helps():
     """The help of every command in the width of the screen."""
     parser = command_line()
     (commands,) = (action for action in parser._actions if action.dest == "command")
-    assert isinstance(commands.choices, dict)
     return {"": parser.format_help()} | {name: each.format_help() for name, each in commands.choices.items()}
 
 
@@ -385,7 +384,7 @@ def folder(tmp_path, script):
     return tmp_path
 
 
-def offered(folder: Path, *words: str) -> list[str]:
+def offered(folder, *words):
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     env = os.environ | {"PATH": path}
     done = subprocess.run(

@@ -68,7 +68,7 @@ def test_its_numbers_are_those_of_the_lake(demo, monkeypatch):
 
     lake = open_lake(demo[0] / "lake")
 
-    def one(query: str) -> object:
+    def one(query):
         return next(iter(lake.rows(query)[0].values()))
 
     story = "\n".join(what for what, _ in STORY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,11 +34,10 @@ def readers(spark, tmp_path_factory):
     more["offset_expiry"] = waiting(tables["committed_offsets"])
     location = write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables | more)
     by_duckdb = duckdb_reader(location, must=True)
-    assert by_duckdb is not None
     return by_duckdb, SparkReader(spark, Lake.open(spark, location))
 
 
-def reported(rows: list[dict[str, Any]]) -> list[str]:
+def reported(rows):
     """The rows with their types, sorted."""
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
 
@@ -82,7 +80,7 @@ def test_spark_streams_an_answer_partition_by_partition_in_order(readers, monkey
     query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
     everything = list(readers[0].ask(query, {"moment": MOMENT}))
 
-    def at_once(self: DataFrame) -> pa.Table:
+    def at_once(self):
         raise AssertionError("the whole answer")
 
     monkeypatch.setattr(DataFrame, "toArrow", at_once)
@@ -111,7 +109,6 @@ def test_both_engines_say_the_same_of_a_table_that_is_gone(spark, tmp_path):
     location = write_lake(tmp_path / "lake", {"audits": ledger({})}, without="groups")
     said = "has no table groups any more, which a lake of its layout has: restore it; or kgroups audit makes it again"
     for reader in (duckdb_reader(location, must=True), SparkReader(spark, Lake.open(spark, location))):
-        assert reader is not None
         for read in (lambda of: of.rows("groups"), lambda of: of.sql("SELECT * FROM groups")):
             with pytest.raises(KgroupsError, match=said) as refused:
                 read(reader)

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -98,7 +97,7 @@ print(json.dumps({"codes": codes, "loaded": sorted({"pandas", "kafka"} & sys.mod
 """
 
 
-def run(folder: Path, *commands: list[str]) -> tuple[dict[str, Any], str, str]:
+def run(folder, *commands):
     """Exit codes and modules loaded, rows, and what the commands said."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(commands)],
@@ -179,11 +178,11 @@ def test_a_program_names_the_engine_as_the_command_does(tmp_path):
     with pytest.raises(UsageError, match=r"engine: 'loca' .*local"):
         run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="loca")
     with pytest.raises(UsageError, match="needs no session: give spark, or engine"):
-        run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="local", spark=object())  # type: ignore[arg-type]
+        run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="local", spark=object())
 
 
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch, capsys):
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("kgroups_spark.audit.run.read_tasks", full)

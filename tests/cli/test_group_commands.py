@@ -10,7 +10,6 @@ import io
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,11 +24,11 @@ from tests.cli.story_reader import story
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
 
 
-def offsets_of(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+def offsets_of(rows):
     return {(row["topic"], row["partition"]): row["committed_offset"] for row in rows}
 
 
-def before(events: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+def before(events):
     """The offsets before these events, as the story has them."""
     return {
         (event["topic"], int(number)): offset for event in events for number, offset in event.get("before", {}).items()
@@ -80,7 +79,7 @@ def test_a_group_as_of_a_moment(rows):
     assert None not in {row["owner_member_id"] for row in an_hour_earlier}
 
 
-def removals() -> dict[tuple[str, int], list[dict[str, Any]]]:
+def removals():
     """The story's events for each removal of a group, its offsets' removal included, by group and time."""
     found = defaultdict(list)
     for event in STORY["events"]:
@@ -171,14 +170,6 @@ def test_an_existing_file_is_not_overwritten(kgroups, tmp_path):
     assert code == 2
     assert "already exists: name another file, or remove it" in err
     assert file.read_text() == written
-
-
-def test_a_dash_is_stdout(kgroups, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert kgroups("export-offsets --group nightly-settlement --output -") == kgroups(
-        "export-offsets --group nightly-settlement"
-    )
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_in_a_missing_folder_is_bad_usage(kgroups, tmp_path):

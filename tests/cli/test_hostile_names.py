@@ -26,7 +26,7 @@ from tests.nights.nights_here import audit
 HOSTILE = ["\x1bc", "\rorders-etl", "\u202e", "\x9b2J", "=cmd|' /C calc'!A0", "\nkgroups: all is well", "\x1b]0;x\x07"]
 
 
-def hostile(name: str | None) -> str | None:
+def hostile(name):
     """One of the hostile names, with the group's own name after it."""
     return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
 
@@ -52,7 +52,7 @@ def lake(tmp_path_factory):
     return write_lake(tmp_path_factory.mktemp("hostile"), tables | {"audits": ledger(facts)})
 
 
-def has_no_controls(text: str) -> bool:
+def has_no_controls(text):
     return text.replace("\n", "").isprintable()
 
 
@@ -139,7 +139,7 @@ def test_a_suggested_command_names_the_group_that_it_means(name):
     assert parse(["describe", *_read_by_bash(option)]).group == [name]
 
 
-def _read_by_bash(words: str) -> list[str]:
+def _read_by_bash(words):
     script = f"printf '%s\\0' {words}"
     said = subprocess.run(["bash", "-c", script], env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True).stdout
     return said.decode().split("\0")[:-1]
@@ -150,7 +150,7 @@ NAMES = ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "
 
 
 @cache
-def odd_names() -> ArrowReader:
+def odd_names():
     """Each of NAMES is a group with a topic of that name."""
     log = Log()
     for number, name in enumerate(NAMES):
@@ -181,7 +181,6 @@ def test_a_suggestion_can_be_pasted(kgroups):
     code, _, err = kgroups("describe --group orders_", odd_names())
     assert code == 1 and "no group 'orders_' in the log" in err
     suggested = re.search(r"did you mean (.*)\?", err)
-    assert suggested is not None
     words = suggested[1].split(" or ")
     assert sorted(words) == ["'orders '", "orders"]
     for word in words:

@@ -29,7 +29,7 @@ def lake(tmp_path_factory):
     return folder
 
 
-def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+def samples(text):
     """Labels and values by family."""
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
@@ -71,7 +71,7 @@ def gateway():
     got: list[tuple[str, bytes]] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
+        def do_PUT(self):
             got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
@@ -93,7 +93,7 @@ def test_a_push_gateway_gets_the_same(lake, gateway, capsys):
     assert "the push gateway http://127.0.0.1:1 did not take the metrics" in capsys.readouterr().err
 
 
-def selectors(expression: str) -> set[str]:
+def selectors(expression):
     """The names of metrics in an expression. Raises ValueError if Prometheus would not take it."""
     promql_parser.parse(expression)
     return set(re.findall(r"kgroups_\w+", expression))

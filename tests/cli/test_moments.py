@@ -7,7 +7,6 @@ import json
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
@@ -28,7 +27,7 @@ MIDDLE = TIMES[len(TIMES) // 2]
 GROUP = TABLES["committed_offsets"]["group_id"].to_pylist()[0]
 
 
-def audits(*, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> pa.Table:
+def audits(*, missing, source="segments", as_of=TIMES[-1]):
     """Two audits: the first read all but the missing offsets, the second read the log again from its start."""
     end = max(TABLES["offset_commits"]["log_offset"].to_pylist()) + 1
     read = {"offsets_partition": 0, "start_offset": 0, "end_offset": end, "records": end - missing}
@@ -45,7 +44,7 @@ def lakes(tmp_path_factory):
     return {n: write_lake(folder / str(n), {**TABLES, "audits": audits(missing=n)}) for n in (0, 5)}
 
 
-def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
+def said(capsys, *arguments, code=0):
     assert main(list(arguments)) == code
     return capsys.readouterr()
 
@@ -111,7 +110,7 @@ AT = {
 }
 
 
-def entry(start: int, end: int, at: datetime, **more: int) -> dict[str, object]:
+def entry(start, end, at, **more):
     read = {"offsets_partition": 0, "start_offset": start, "end_offset": end, "records": end - start}
     return read | {"records_reread": 0, "newest_log_timestamp": at} | more
 
@@ -157,7 +156,7 @@ OLD = datetime(1970, 1, 1, tzinfo=UTC)
 ROW = TABLES["offset_commits"].to_pylist()[0]
 
 
-def commits_at(*times: datetime | None) -> pa.Table:
+def commits_at(*times):
     return table_rows(
         "offset_commits", *({**ROW, "log_offset": at, "log_timestamp": each} for at, each in enumerate(times))
     )

@@ -8,10 +8,7 @@ import cProfile
 import json
 import pstats
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +19,6 @@ from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sql import reader
 from kgroups_spark.sql.by_duckdb import DuckDbLake, DuckDbReader
-from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
@@ -33,7 +29,7 @@ from tests.views.recorded import tables_of
 PARTITIONS, OFFSETS = 8, 3
 
 
-def lake_of(path: Path, groups: int) -> str:
+def lake_of(path, groups):
     """This many groups, each with OFFSETS offsets and a member; every tenth is in a second partition, too."""
     places = [
         {"group_id": f"g{number}", "offsets_partition": (number + moved) % PARTITIONS}
@@ -73,11 +69,11 @@ def lakes(tmp_path_factory):
     return one, few, many
 
 
-def calls(lake: str, *words: str) -> int:
+def calls(lake, *words):
     """The number of function calls that the command made."""
     with cProfile.Profile() as profile:
         assert main([*words, "--lake", lake]) == 0
-    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+    return int(pstats.Stats(profile).total_calls)
 
 
 COMMANDS = (
@@ -100,7 +96,7 @@ def test_twice_the_groups_take_twice_the_calls(lakes, line):
     assert many - at_least <= 2.3 * (few - at_least) + 1_000
 
 
-def described(lake: str, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+def described(lake, capsys, *words):
     capsys.readouterr()
     assert main(["describe", "--all-groups", "--lake", lake, "--format", "json", *words]) == 0
     return sorted(capsys.readouterr().out.splitlines())
@@ -111,7 +107,7 @@ def test_groups_are_read_some_offsets_partitions_at_a_time(lakes, words, monkeyp
     at_once, answers = described(lakes[1], capsys, *words), list[int]()
     answer = DuckDbReader.batches
 
-    def counted(self: DuckDbReader, query: str, parameters: Any = None) -> Iterator[pa.RecordBatch]:
+    def counted(self, query, parameters=None):
         answers.append(0)
         for batch in answer(self, query, parameters):
             answers[-1] += batch.num_rows
@@ -131,7 +127,7 @@ RECORDING = "transactions-4.3"
 LONG = 150
 
 
-def audit(number: int, **reported: object) -> dict[str, object]:
+def audit(number, **reported):
     """A finished audit that read ten records of each of eight partitions."""
     at = AS_OF - timedelta(days=LONG - number)
     span = {"start_offset": 0, "end_offset": 10**6, "records": 10, "bytes": 990, "newest_log_timestamp": at}
@@ -140,7 +136,7 @@ def audit(number: int, **reported: object) -> dict[str, object]:
     return row | {"rows_added": {"findings": 0}, "quarantined": {}, "notes": [f"note {number}"]} | reported
 
 
-def lake_of_audits(path: Path, *files: pa.Table) -> Path:
+def lake_of_audits(path, *files):
     """A recording's tables with these files of the ledger, of which only the last can be read."""
     tables = {name: rows for name, rows in tables_of(RECORDING).items() if name != "audits"}
     judged = waiting(tables["committed_offsets"])
@@ -165,7 +161,7 @@ def location(tmp_path_factory):
     return lake_of_audits(tmp_path_factory.mktemp("lakes") / "lake", older, newest)
 
 
-def group_of(tables: dict[str, pa.Table]) -> str:
+def group_of(tables):
     return str(tables["committed_offsets"]["group_id"][0].as_py())
 
 
@@ -202,8 +198,8 @@ def loaded(monkeypatch):
     seen: list[tuple[int, set[str]]] = []
     rows_of = DuckDbLake.rows
 
-    def counting(lake: DuckDbLake, name: str, *arguments: object, **named: object) -> pa.Table:
-        rows = rows_of(lake, name, *arguments, **named)  # type: ignore[arg-type]
+    def counting(lake, name, *arguments, **named):
+        rows = rows_of(lake, name, *arguments, **named)
         if name == "audits":
             seen.append((rows.num_rows, set(rows.column_names)))
         return rows
@@ -237,7 +233,7 @@ CLASSIC = "classic-4.3"
 BY_GROUP = [name for name, table in TABLES.items() if "group_id" in table.statistics]
 
 
-def group_in_the_middle() -> str:
+def group_in_the_middle():
     """The busiest group with other groups before and after it."""
     tables = tables_of(CLASSIC)
     groups = sorted(set(tables["offset_commits"]["group_id"].to_pylist()))
@@ -268,7 +264,7 @@ def divided_lake(tmp_path_factory):
     return str(path)
 
 
-def opened(location: str | Path) -> LakeReader:
+def opened(location):
     return open_lake(argparse.Namespace(lake=str(location), command="groups"))
 
 

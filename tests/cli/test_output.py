@@ -354,7 +354,7 @@ def test_every_cell_is_complete_at_any_width(made, width):
 
 
 # The line on stderr that says what a command is doing.
-def on_screen(written: str) -> list[str]:
+def on_screen(written):
     """The lines of a terminal after this text: a slow twin of the three sequences that we write."""
     lines, row = [""], 0
     for part in re.findall(r"\x1b\[\d*[AJ]|\r|\n|[^\x1b\r\n]+", written):
@@ -410,7 +410,7 @@ def test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, m
     output = tmp_path / "report.html"
     output.write_bytes(b"older")
 
-    def full(self: Path, target: Path) -> None:
+    def full(self, target):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
@@ -444,7 +444,7 @@ def test_the_umask_decides_who_may_read_a_page(tmp_path):
 
 
 def test_an_interruption_leaves_no_partial_file(tmp_path, monkeypatch):
-    def interrupted(self: Path, target: Path) -> None:
+    def interrupted(self, target):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "replace", interrupted)

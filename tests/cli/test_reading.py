@@ -9,7 +9,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +20,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sql import by_duckdb
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import SparkReader
-from kgroups_spark.sql.reader import LakeReader, SqlError
+from kgroups_spark.sql.reader import SqlError
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS, definition
 from kgroups_spark.tables.schemas import LAKE_VERSION, TABLES
 from tests.chosen import one_of
@@ -37,7 +36,7 @@ def location(tmp_path_factory):
     return write_lake(tmp_path_factory.mktemp("lakes") / "so 100% là", tables | more)
 
 
-def opened(location: str, engine: str = "auto") -> LakeReader:
+def opened(location, engine="auto"):
     return open_lake(argparse.Namespace(lake=location, engine=engine, command="groups"))
 
 
@@ -198,11 +197,11 @@ def test_a_table_that_spark_cannot_read_is_reported_in_one_line():
     """For example because its log ends within a line: DuckDB's reader then leaves the lake to Spark."""
 
     class Damaged:
-        def rows(self, *_: Any) -> NoReturn:
+        def rows(self, *_):
             raise OSError("no more lines")
 
     reader = object.__new__(SparkReader)
-    reader.location, reader._tables = "./lake", Damaged()  # type: ignore[assignment]
+    reader.location, reader._tables = "./lake", Damaged()
     with pytest.raises(KgroupsError, match=r"^table groups of the lake at \./lake cannot be read: no more lines$"):
         reader.table_rows("groups")
 
@@ -227,7 +226,7 @@ def by_spark(monkeypatch):
     """The lakes that Spark would have opened."""
     asked: list[str] = []
 
-    def instead(location: str, command: str) -> Any:
+    def instead(location, command):
         asked.append(location)
         return argparse.Namespace(missing_tables=[])
 

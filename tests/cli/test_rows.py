@@ -144,13 +144,13 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    def command(*words: str, times: int = 1) -> tuple[int, str, str]:
+    def command(*words, times=1):
         lake = Looked(FINDINGS * times, LOOKED)
         monkeypatch.setattr("kgroups_spark.cli.findings.open_lake", lambda arguments: lake)
         code = main(["findings", "--lake", "./lake", *words])

@@ -34,7 +34,7 @@ def place(local, tmp_path_factory):
     return folder
 
 
-def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(command, capsys):
     capsys.readouterr()
     code = main(["--lake", "./lake", *shlex.split(command)])
     return screen(code, *capsys.readouterr())
@@ -58,7 +58,7 @@ def test_a_command_on_a_small_lake_prints_its_screen(wanted, kgroups, pytestconf
 DAY = 86_400_000
 
 
-def compared(*differences: Difference, b: str = "3.9", retention_b: int = 7 * DAY, **more: Any) -> Comparison:
+def compared(*differences, b="3.9", retention_b=7 * DAY, **more):
     fields: dict[str, Any] = {"audit_id": 1, "as_of_ms": 1_763_275_281_000, "is_reduced": False, "partitions": 50}
     return Comparison(Side("4.3", 7 * DAY), Side(b, retention_b), **(fields | more), differences=[*differences])
 
@@ -131,7 +131,7 @@ def lake(local, tmp_path_factory):
     return str(place / "lake")
 
 
-def printed_of(lake: str, capsys: Captured, *arguments: str) -> tuple[int, str, str]:
+def printed_of(lake, capsys, *arguments):
     capsys.readouterr()
     code = main([arguments[0], "--lake", lake, *arguments[1:]])
     out, err = capsys.readouterr()

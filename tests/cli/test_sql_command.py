@@ -235,7 +235,7 @@ def test_the_prompt_on_a_terminal(leave, lake):
             os.close(ours)
 
 
-def until(terminal: int, text: str) -> str:
+def until(terminal, text):
     """Waits for a text; returns everything that the terminal has shown up to it."""
     shown = ""
     while text not in shown:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import Comparison, Side, compare
+from kgroups_spark.audit.comparison import Side, compare
 from kgroups_spark.audit.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
@@ -22,7 +21,6 @@ from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
 from tests.logs.log_files import checkpoint_of
 from tests.nights.nights_here import write_files
-from tests.twin.shard import Shard
 
 # Logs without an offsets partition in common, and partitions of them with differences of most kinds. FAILS is one that
 # one release alone loads.
@@ -60,11 +58,11 @@ def found(lake):
     return compared(lake, A, B)
 
 
-def compared(lake: Lake, a: str, b: str, **more: Any) -> Comparison:
+def compared(lake, a, b, **more):
     return compare(lake, Side(a, DAY_MS), Side(b, DAY_MS), AS_OF_MS, progress=lambda _: None, **more)
 
 
-def answered(version: str, shards: Shards) -> dict[int, Any]:
+def answered(version, shards):
     return {number: answer for log, answer in answers(version) if (log, number := answer["partition"]) in shards}
 
 
@@ -105,7 +103,7 @@ def test_decisions_of_expiry_equal_those_of_the_twin(found, shards):
     assert decided == {place for place, each in ours.items() if each.what == "decision"}
 
 
-def judgements(version: str, shards: Shards) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+def judgements(version, shards):
     """Decision, and time, of every offset in partitions that both releases load."""
     judged = {}
     failing = {n for each in (A, B) for n, answer in answered(each, shards).items() if fails(answer)}
@@ -124,7 +122,7 @@ def judgements(version: str, shards: Shards) -> dict[tuple[Any, ...], tuple[Any,
     return judged
 
 
-def ms_rows(shard: Shard) -> dict[str, list[dict[str, Any]]]:
+def ms_rows(shard):
     groups = [row._asdict() for row in shard.group_rows()]
     for row in groups:
         row["topology"] = None if row["topology"] is None else json.loads(row["topology"])

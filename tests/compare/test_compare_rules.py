@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import Comparison, Side, compare
+from kgroups_spark.audit.comparison import Side, compare
 from kgroups_spark.audit.differences import (
     EXPIRY_RULES,
     GROUP,
@@ -22,13 +22,12 @@ from kgroups_spark.audit.differences import (
     Difference,
     with_causes,
 )
-from kgroups_spark.coordinator.releases import OFFSET_AND_CLASSIC, Release, expiry_rules, release
+from kgroups_spark.coordinator.releases import OFFSET_AND_CLASSIC, expiry_rules, release
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.offsets.expiry import CleanUp
 from tests.chosen import Chosen, some_of
 from tests.compare.rule_cases import CASES, DAY_MS, NOW, OLD, Log, commit, consumer_group, files, snapshot
 from tests.logs.dense_logs import text
-from tests.logs.log_files import Files, read_zip, segments_of
+from tests.logs.log_files import read_zip, segments_of
 from tests.nights.nights_here import Audited, How, audit
 from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
@@ -67,10 +66,10 @@ class RuledSide(Side):
     changed: tuple[tuple[str, Any], ...] = ()
 
     @property
-    def rules(self) -> Release:
+    def rules(self):
         return replace(release("4.4"), **{name: value for name, value in self.changed if name in RULES})
 
-    def clean_up(self, as_of_ms: int, audit_id: int) -> CleanUp:
+    def clean_up(self, as_of_ms, audit_id):
         changed = {name: value for name, value in self.changed if name in EXPIRY_RULES}
         return replace(super().clean_up(as_of_ms, audit_id), tried=replace(expiry_rules("4.4"), **changed))
 
@@ -78,15 +77,15 @@ class RuledSide(Side):
 class Lakes:
     """A lake, and comparisons over it."""
 
-    def __init__(self, log: Files) -> None:
+    def __init__(self, log):
         self.audited: Audited = audit(log, How("4.4"))
 
-    def compared(self, *rules: str) -> list[Difference]:
+    def compared(self, *rules):
         """The differences between 4.4 and 4.4 with these rules changed as their cases say."""
         changed = tuple((rule, CASES[rule].b) for rule in rules)
         return self.comparison(RuledSide("4.4", DAY_MS), RuledSide("4.4", DAY_MS, changed)).differences
 
-    def comparison(self, a: Side, b: Side) -> Comparison:
+    def comparison(self, a, b):
         with in_memory():
             lake = Lake.open(self.audited.session, self.audited.lake)
             return compare(lake, a, b, NOW, progress=lambda _: None)
@@ -141,7 +140,7 @@ def test_of_two_rules_a_difference_has_the_one_that_alone_makes_it(lakes, every)
             assert each.why in ({"; ".join(SENTENCES[rule] for rule in makers)} if makers else said), (pair, each)
 
 
-def _made(difference: Difference) -> Difference:
+def _made(difference):
     return difference._replace(why=None, follows_from=None)
 
 
@@ -190,12 +189,12 @@ def test_in_a_group_of_a_skipped_type_an_offset_keeps_its_own_reason():
 RULE, EXPIRY_RULE = "a rule of the coordinator", "a rule of expiry"
 
 
-def difference(kind: str, group_id: str | None = "g", what: str = "decision", **more: Any) -> Difference:
+def difference(kind, group_id="g", what="decision", **more):
     values = {"value_a": "a", "value_b": "b"} | more
     return Difference(kind, 1, group_id, what, **values)
 
 
-def causes(*differences: Difference) -> list[tuple[str, str | None]]:
+def causes(*differences):
     return [(each.difference, each.follows_from) for each in with_causes(differences)]
 
 
@@ -260,19 +259,13 @@ def test_a_rule_of_expiry_is_a_cause_once_in_each_group():
 SEGMENT = "__consumer_offsets-0/00000000000000000000.log"
 
 
-def partition_of(corpus: str, number: int) -> Files:
+def partition_of(corpus, number):
     """One offsets partition of a recording."""
     files = read_zip(CORPORA)[corpus]
     return {path: files[path] for path in segments_of(files)[number]}
 
 
-def compared(
-    files: Files,
-    a: str,
-    b: str,
-    *,
-    retention_ms: tuple[int, int] = (DAY_MS, DAY_MS),
-) -> Comparison:
+def compared(files, a, b, *, retention_ms=(DAY_MS, DAY_MS)):
     audited = audit(files)
     sides = [Side(*side) for side in zip((a, b), retention_ms, strict=True)]
     with in_memory():
@@ -280,7 +273,7 @@ def compared(
         return compare(lake, *sides, 0, progress=lambda _: None)
 
 
-def whys(found: Comparison, kind: str) -> set[tuple[str, str | None]]:
+def whys(found, kind):
     """The decisions of this kind that follow from no other difference: the field that differs, and why."""
     rows = [each for each in found.differences if each.difference == kind and each.follows_from is None]
     return {(each.what, each.why) for each in rows}

@@ -42,7 +42,7 @@ class Killed:
 
     lakes: dict[CommitPoint, Path]
 
-    def copied(self, point: CommitPoint, folder: Path) -> Path:
+    def copied(self, point, folder):
         """One of them, to go on with."""
         return Path(shutil.copytree(self.lakes[point], folder / f"{list(self.lakes).index(point):02d}"))
 
@@ -183,7 +183,7 @@ def test_an_audit_that_is_taken_over_while_its_tasks_run_says_so(tmp_path, at):
     log, lake, spark = next(recorded_logs(tmp_path)), tmp_path / "lake", Local(runner=LOOP)
     taken_over: list[int] = []
 
-    def stalls(line: str) -> None:
+    def stalls(line):
         if line.startswith(at) and not taken_over:
             with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 taken_over.append(audit(spark, lake, log, take_over=True).audit.audit_id)

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -57,9 +56,7 @@ def kgroups(tmp_path):
         process.communicate()
 
 
-def start(
-    processes: list[subprocess.Popen[str]], *words: str, module: str = "kgroups_spark", stdin: int = subprocess.DEVNULL
-) -> subprocess.Popen[str]:
+def start(processes, *words, module="kgroups_spark", stdin=subprocess.DEVNULL):
     process = subprocess.Popen(
         [sys.executable, "-m", module, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -73,7 +70,7 @@ def start(
     return process
 
 
-def lines_until(stream: IO[str] | None, begins: str) -> list[str]:
+def lines_until(stream, begins):
     """The lines of the stream up to the first one that begins so."""
     assert stream is not None
     said = []
@@ -84,7 +81,7 @@ def lines_until(stream: IO[str] | None, begins: str) -> list[str]:
     raise AssertionError(f"it ended before it said {begins!r}: {''.join(said)}")
 
 
-def in_session(number: int) -> list[str]:
+def in_session(number):
     """Command lines of the processes that the process of this number has started, and of their children."""
     found = []
     for folder in Path("/proc").iterdir():
@@ -99,7 +96,7 @@ def in_session(number: int) -> list[str]:
     return found
 
 
-def assert_nothing_is_left(process: subprocess.Popen[str]) -> None:
+def assert_nothing_is_left(process):
     """Spark's Python workers see a moment later that their JVM has gone."""
     for _ in range(600):
         left = in_session(process.pid)
@@ -109,14 +106,14 @@ def assert_nothing_is_left(process: subprocess.Popen[str]) -> None:
     raise AssertionError(left)
 
 
-def wait_for(process: subprocess.Popen[str], program: str) -> None:
+def wait_for(process, program):
     """Until the process has started one with that word in its command line."""
     while not [line for line in in_session(process.pid) if program in line]:
         assert process.poll() is None
         time.sleep(0.05)
 
 
-def assert_ended(process: subprocess.Popen[str], code: int, last: str) -> None:
+def assert_ended(process, code, last):
     out, err = process.communicate(timeout=300)
     # Ended by a signal, it may have said half of its progress.
     assert (process.returncode, out, without_progress(err)) == (code, "", [last])
@@ -162,9 +159,7 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
 }
 
 
-def start_signalled(
-    processes: list[subprocess.Popen[str]], words: tuple[str, ...], call: str, after_s: float, number: int
-) -> subprocess.Popen[str]:
+def start_signalled(processes, words, call, after_s, number):
     """The command, which sends its process group the signal so long after it has called that."""
     when = json.dumps({"call": call, "after_s": after_s, "number": number})
     return start(processes, when, *words, module="tests.crash.signalled")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
 from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.findings.finding import MAX_MESSAGE_BYTES
-from kgroups_spark.messages.schema import Definition, Field, all_definitions
+from kgroups_spark.messages.schema import all_definitions
 from kgroups_spark.replay.ranges import CHECK_MS
 from tests.kafka_watch import __main__ as kafka_watch
 from tests.kafka_watch.__main__ import main
@@ -26,23 +25,23 @@ MEMBER = "__consumer_offsets, record type 8, ConsumerGroupCurrentMemberAssignmen
 COMMIT = "__consumer_offsets, record type 1, OffsetCommitValue"
 
 
-def found(of: str, change: Callable[[Definition], Definition | None]) -> list[tuple[str, str]]:
+def found(of, change):
     """The differences when our definition `of` is changed (None: taken away) and Kafka's are ours as they are."""
     ours = [changed for each in OURS if (changed := change(each) if each.name == of else each)]
     return [(each.subject, each.text) for each in definition_differences(KAFKAS, ours)]
 
 
-def fields(change: Callable[[Field], Field | None]) -> Callable[[Definition], Definition]:
+def fields(change):
     """Changes all fields of a definition, those of structs, too (None: taken away)."""
 
-    def changed(old: tuple[Field, ...]) -> tuple[Field, ...]:
+    def changed(old):
         inner = (replace(field, fields=changed(field.fields)) for field in old)
         return tuple(new for field in inner if (new := change(field)))
 
     return lambda definition: replace(definition, fields=changed(definition.fields))
 
 
-def only(name: str, change: Callable[[Field], Field | None]) -> Callable[[Definition], Definition]:
+def only(name, change):
     return fields(lambda field: change(field) if field.name == name else field)
 
 
@@ -134,7 +133,7 @@ def test_a_tag_that_we_would_not_have_is_named(capsys, monkeypatch):
 
 
 def test_a_release_that_is_not_published(capsys, monkeypatch):
-    def not_found(version: str) -> None:
+    def not_found(version):
         raise RuntimeError(f"Ivy's words\n\t\t:: org.apache.kafka#kafka-clients;{version}: not found\n\nmore of them")
 
     monkeypatch.setattr(kafka_watch, "release_jars", not_found)

@@ -41,7 +41,7 @@ def lake(story, monkeypatch):
     monkeypatch.setenv("KGROUPS_LAKE", story)
 
 
-def in_a_kernel(name: str) -> nbformat.NotebookNode:
+def in_a_kernel(name):
     """The notebook with its outputs, run as Jupyter does: a process, in which one on Spark starts a JVM. Raises
     CellExecutionError for a cell that fails."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
@@ -52,7 +52,7 @@ def in_a_kernel(name: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def in_this_process(name: str) -> nbformat.NotebookNode:
+def in_this_process(name):
     """The same without a kernel; on Spark its session is that of the tests. Raises what a cell raises."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     quiet = Config({"HistoryManager": {"enabled": False}})
@@ -70,12 +70,12 @@ def in_this_process(name: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def as_text(value: str | bytes) -> str:
+def as_text(value):
     """An output as a kernel writes it into a notebook: images in base64."""
     return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def said(notebook: nbformat.NotebookNode) -> str:
+def said(notebook):
     """The outputs of the cells with the tag `answer`, with single blanks, and the number of drawings."""
     lines, drawings = [], 0
     for cell in notebook.cells:
@@ -87,7 +87,7 @@ def said(notebook: nbformat.NotebookNode) -> str:
     return "\n".join([*lines, f"{drawings} drawings", ""])
 
 
-def check(run: Run, name: str, config: pytest.Config) -> None:
+def check(run, name, config):
     head, title, rest = ANSWERS.read_text().partition(f"# {name}\n")
     before, end, others = rest.partition("\n# ")
     now = said(run(name))

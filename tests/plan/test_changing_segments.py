@@ -10,8 +10,6 @@ import itertools
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from pyarrow import fs
@@ -28,7 +26,7 @@ from tests.nights.changing_segments import PLANNED, Broker, Lake, Steps, commit,
 class Moments:
     """Counts the moments at which an audit touches files, and lets a change go on at some of them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: Steps, first: int, *, all_at_once: bool) -> None:
+    def __init__(self, monkeypatch, steps, first, *, all_at_once):
         self.seen, self._steps, self._first, self._all_at_once = 0, steps, first, all_at_once
         self._is_busy = False
         for kind in (files.LocalFile, files.StoredFile):
@@ -37,10 +35,10 @@ class Moments:
         self._around(monkeypatch, segments, "list_folder")
         monkeypatch.setattr(segments.time, "sleep", lambda _: None)
 
-    def _around(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    def _around(self, monkeypatch, owner, name):
         real = getattr(owner, name)
 
-        def moment(*arguments: Any, **more: Any) -> Any:
+        def moment(*arguments, **more):
             self._pass()
             found = real(*arguments, **more)
             self._pass()
@@ -48,7 +46,7 @@ class Moments:
 
         monkeypatch.setattr(owner, name, moment)
 
-    def _pass(self) -> None:
+    def _pass(self):
         self.seen += 1
         if self.seen < self._first:
             return
@@ -57,7 +55,7 @@ class Moments:
             for _ in self._steps:
                 pass
 
-    def finish(self) -> None:
+    def finish(self):
         """Does the rest of the change."""
         for _ in self._steps:
             pass
@@ -97,9 +95,7 @@ def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(change,
         audit_disturbed(change, tmp_path / str(number), how, moment)
 
 
-def audit_disturbed(
-    change: Callable[[Broker], Steps], folder: Path, how: str, moment: int, *, all_at_once: bool = True
-) -> int:
+def audit_disturbed(change, folder, how, moment, *, all_at_once=True):
     """An audit during which the change begins at that moment, and one after it; how many moments there were."""
     broker = Broker(folder)
     lake = Lake(broker)
@@ -132,13 +128,13 @@ UNCOVERED_BITS = range(8 * 17)  # base offset, length, leader epoch, magic
 HEADER_BITS = range(8 * HEADER_BYTES)
 
 
-def flip(path: Path, at: int, bit: int) -> None:
+def flip(path, at, bit):
     data = bytearray(path.read_bytes())
     data[at + bit // 8] ^= 0x80 >> bit % 8
     path.write_bytes(data)
 
 
-def audited_with_a_flipped_bit(folder: Path, bit: int) -> tuple[Broker, Lake, Path, bytes]:
+def audited_with_a_flipped_bit(folder, bit):
     """A lake after an audit while this bit of the last batch was flipped; the active segment and its sound bytes."""
     broker = Broker(folder)
     lake = Lake(broker)
@@ -197,7 +193,7 @@ def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path):
         assert entry.last_leader_epoch == expected, checkpoint
 
 
-def gap_log(tmp_path: Path, *numbers: int) -> Broker:
+def gap_log(tmp_path, *numbers):
     """A log of these offsets in one segment."""
     broker = Broker(tmp_path)
     for path in broker.log.glob("*.log"):
@@ -268,7 +264,7 @@ def test_a_flipped_offset_of_one_of_the_last_two_batches_loses_and_invents_nothi
         assert (sorted(lake.offsets), lake.next_offset) == (numbers, numbers[-1] + 1), bit
 
 
-def read_under(tmp_path: Path, offset: int) -> tuple[Broker, Lake]:
+def read_under(tmp_path, offset):
     """A lake that read the bytes of batch 7 under this offset, after 0, 1 and 2."""
     broker = gap_log(tmp_path, 0, 1, 2)
     broker.path(0).write_bytes(broker.path(0).read_bytes() + moved(7, offset))
@@ -282,7 +278,7 @@ def read_under(tmp_path: Path, offset: int) -> tuple[Broker, Lake]:
     return broker, lake
 
 
-def moved(number: int, offset: int) -> bytes:
+def moved(number, offset):
     return struct.pack(">q", offset) + commit(number)[8:]
 
 

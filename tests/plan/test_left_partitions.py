@@ -11,11 +11,9 @@ import pytest
 
 from kgroups_spark.audit.same_log import AnotherLog
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.sources import segment_log
 from tests.chosen import one_of, some_of
-from tests.logs.log_files import Files
 from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit
 from tests.records.build import batch
@@ -28,11 +26,11 @@ TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 GROUPS, TRANSACTIONS, SHARES = TOPICS
 
 
-def path(topic: str, partition: int) -> str:
+def path(topic, partition):
     return f"{topic}-{partition}/{0:020d}.log"
 
 
-def log_of(topic: str, count: int, made: str = "a") -> bytes:
+def log_of(topic, count, made="a"):
     """A log of `count` batches."""
     if topic == GROUPS:
         return b"".join(batch(n, commits(1, 100 * ord(made[0]) + n)) for n in range(count))
@@ -45,7 +43,7 @@ def log_of(topic: str, count: int, made: str = "a") -> bytes:
     return b"".join(batch(n, [pair]) for n, pair in enumerate(pairs))
 
 
-def all_logs(count: int) -> Files:
+def all_logs(count):
     """Two partitions of each log, and an empty one."""
     files = {path(topic, number): log_of(topic, count, "-ac"[number]) for topic in TOPICS for number in (1, 2)}
     files[path(GROUPS, 0)] = b""
@@ -54,33 +52,33 @@ def all_logs(count: int) -> Files:
 
 
 @cache
-def audited_log(count: int) -> Audited:
+def audited_log(count):
     """A lake of one night, to be read or copied."""
     return audit(all_logs(count), HOW)
 
 
-def progress(audited: Audited, topic: str, partition: int) -> PartitionProgress:
+def progress(audited, topic, partition):
     entries = audited.newest.partitions if topic == GROUPS else audited.newest.state_partitions
     name = None if topic == GROUPS else topic
     (entry,) = [each for each in entries or () if (each.topic, each.offsets_partition) == (name, partition)]
     return entry
 
 
-def is_shut(files: Files, topic: str) -> None:
+def is_shut(files, topic):
     del files[path(topic, 1)]
     files[f"{topic}-1/leader-epoch-checkpoint"] = b"0\n0\n"
     files["x/y"] = b""
 
 
-def loses_its_tail(files: Files, topic: str) -> None:
+def loses_its_tail(files, topic):
     files[path(topic, 1)] = log_of(topic, 2)
 
 
-def is_another(files: Files, topic: str) -> None:
+def is_another(files, topic):
     files[path(topic, 1)] = log_of(topic, 9, "b")
 
 
-def is_compressed(files: Files, topic: str) -> None:
+def is_compressed(files, topic):
     files[path(topic, 1) + ".gz"] = files.pop(path(topic, 1))
 
 
@@ -129,11 +127,11 @@ def test_a_file_that_cannot_be_read_leaves_its_partition(topic, while_it_is, mon
     assert now(audited) == now(audited_log(8))
 
 
-def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
+def fail_on(broken, while_it_is, folder):
     if while_it_is == "planned":
         real_scan: Callable[..., object] = segment_log.scan_segment
 
-        def scan(segment):  # type: ignore[no-untyped-def]
+        def scan(segment):
             if folder in segment.path:
                 raise segment_log.UnreadableSegment(f"{segment.path} cannot be read: [Errno 5] noise")
             return real_scan(segment)
@@ -142,7 +140,7 @@ def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
         return
     real_read = segment_log.read_segment
 
-    def read(file, **more):  # type: ignore[no-untyped-def]
+    def read(file, **more):
         if folder in file._segment.path:
             raise OSError(5, "noise")
         return real_read(file, **more)
@@ -195,7 +193,7 @@ def test_an_accepted_change_replaces_what_was_read_of_the_partition(topic, chang
 STATE_RECORDS = ("share_group_state_records", "transaction_state_records", "state_events")
 
 
-def read(audited: Audited) -> dict[str, list[str]]:
+def read(audited):
     """The rows of history that count."""
     left_out = {"audit_id", "state_since", "outcome", "marker_offset"}
     return {
@@ -204,12 +202,12 @@ def read(audited: Audited) -> dict[str, list[str]]:
     }
 
 
-def now(audited: Audited) -> dict[str, list[dict[str, object]]]:
+def now(audited):
     names = ("committed_offsets", "groups", "transactional_ids", "share_partitions", "share_batches")
     return {name: [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(name)] for name in names}
 
 
-def rows_of_partition_1(audited: Audited, topic: str) -> list[dict[str, object]]:
+def rows_of_partition_1(audited, topic):
     table = {GROUPS: "committed_offsets", TRANSACTIONS: "transactional_ids", SHARES: "share_partitions"}[topic]
     of = "offsets_partition" if topic == GROUPS else "state_partition"
     return [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(table) if row[of] == 1]

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit, require_readable
+from kgroups_spark.audit.plan import AnotherLog, plan_audit, require_readable
 from kgroups_spark.cluster.fetch import FetchLimits
-from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
+from kgroups_spark.cluster.live_log import NoOffsetsTopic, PieceOpener, live_logs
 from kgroups_spark.cluster.requests import NotAuthorized, OffsetAnswer
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.replay.range_decoder import RangeDecoder
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
-from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.sources.partition_log import SegmentPiece
 from tests.chosen import examples
 from tests.logs.planned_batches import commits, damaged, marker
 from tests.records.build import batch
@@ -36,22 +36,22 @@ LOG = [
 END = 14
 
 
-def logs(cluster: FakeCluster) -> LiveLogs:
+def logs(cluster):
     return live_logs(cluster.as_cluster(), "t")
 
 
-def planned(cluster: FakeCluster, last: AuditRow | None = None, *, full: bool = False) -> AuditPlan:
+def planned(cluster, last=None, *, full=False):
     plan = plan_audit(logs(cluster).logs, last, full=full)
     require_readable([plan])
     return plan
 
 
-def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict]], RangeProgress]:  # type: ignore[type-arg]
+def read(cluster, log_range):
     """Rows by table, and what was read."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), opener=opener)
     decoder = RangeDecoder([log_range], context, GroupRecordDecoder())
-    rows: dict[str, list[dict]] = {}  # type: ignore[type-arg]
+    rows: dict[str, list[dict]] = {}
     for name, table in decoder.outputs():
         rows.setdefault(name, []).extend(table.to_pylist())
     for each in rows.values():
@@ -59,10 +59,9 @@ def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict
     return rows, decoder.progress
 
 
-def audited(cluster: FakeCluster) -> AuditRow:
+def audited(cluster):
     """The ledger's row of an audit of all that is there."""
     (partition,) = planned(cluster).partitions
-    assert partition.new is not None
     _, progress = read(cluster, partition.new)
     done = PartitionProgress(
         0,
@@ -93,7 +92,6 @@ def test_wherever_a_range_is_cut_each_batch_is_read_once(cuts):
     cluster = FakeCluster(LOG)
     (new,) = planned(cluster).new_ranges
     (piece,) = new.pieces
-    assert isinstance(piece, FetchPiece)
     borders = [0, *sorted(cuts), END]
     parts = [
         replace(piece, start_offset=start, end_offset=end, keep_first=start == 0) for start, end in pairwise(borders)
@@ -171,7 +169,7 @@ class TestTopic:
     def test_whose_leaders_do_not_answer(self, monkeypatch):
         cluster, waited_for = FakeCluster(LOG), []
 
-        def list_offsets(places: list[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+        def list_offsets(places, at):
             waited_for.extend(places)
             return {place: OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE") for place in places}
 

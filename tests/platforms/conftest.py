@@ -53,7 +53,7 @@ class Begun(Protocol):
 def begun(local, store, tmp_path_factory):
     """Spark takes as long for forty tables as for two nights."""
 
-    def begin(lake: str, *, every: bool) -> None:
+    def begin(lake, *, every):
         made = tmp_path_factory.mktemp("begun") / lake
         Lake.create(local, str(made))
         # The ledger is made last.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -21,9 +19,7 @@ def start(metadata):
     """Starts a broker of the cluster, and ends it with the test."""
     with ExitStack() as stack:
 
-        def start_broker(
-            answers: dict[str, Callable[[Any], Any]] | None = None, versions: dict[int, tuple[int, int]] | None = None
-        ) -> FakeBroker:
+        def start_broker(answers=None, versions=None):
             broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
             metadata.brokers[len(metadata.brokers) + 1] = broker
             return broker

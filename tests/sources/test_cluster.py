@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable
 from copy import copy
-from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
@@ -14,7 +12,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, METADATA_AGE, Cluster
-from kgroups_spark.cluster.connection import IDLE, LONGEST_PAUSE, Address, BrokerConnection, Disconnected, place_of
+from kgroups_spark.cluster.connection import IDLE, LONGEST_PAUSE, BrokerConnection, Disconnected, place_of
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.cluster.requests import (
@@ -29,7 +27,7 @@ from kgroups_spark.cluster.requests import (
     topic_id_text,
 )
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
-from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker, cluster_at
+from tests.sources.fake_broker import CLOSE, SILENCE, cluster_at
 from tests.sources.fake_cluster import LOG, FakeCluster, fake_time, open_log, read
 
 __all__ = ["fake_time"]
@@ -41,27 +39,27 @@ NEWER = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
 
-def in_turn(*answers: Any) -> Callable[[Any], Any]:
+def in_turn(*answers):
     """Gives one answer after the other, the last one for ever."""
     left = list(answers)
 
-    def answer(request: Any) -> Any:
+    def answer(request):
         step = left.pop(0) if len(left) > 1 else left[0]
         return step(request) if callable(step) else step
 
     return answer
 
 
-def offsets(errors: dict[int, int] | None = None) -> Callable[[Any], Any]:
+def offsets(errors=None):
     """Offset 100 + partition at the start, 1000 + partition at the end."""
 
-    def answer(request: Any) -> dict[str, Any]:
+    def answer(request):
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
         one = topic.ListOffsetsPartitionResponse
         return {
@@ -86,8 +84,8 @@ def offsets(errors: dict[int, int] | None = None) -> Callable[[Any], Any]:
     return answer
 
 
-def fetched(error: int = 0, records: bytes | None = b"batches", **more: Any) -> Callable[[Any], Any]:
-    def answer(request: Any) -> dict[str, Any]:
+def fetched(error=0, records=b"batches", **more):
+    def answer(request):
         topic = FetchResponse.FetchableTopicResponse
         one = topic.PartitionData(
             partition_index=request.topics[0].partitions[0].partition,
@@ -164,7 +162,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("error", [5, 6, 7, 9, 56, 72, 74, 75, 78])
     def test_leadership_is_followed(self, error, start, metadata):
-        def moves(request: Any) -> Any:
+        def moves(request):
             metadata.leaders = {0: (2, 6)}
             return offsets({0: error})(request)
 
@@ -300,7 +298,7 @@ class TestConnections:
     def test_brokers_that_hang_leave_time_for_the_others(self, start, fake_time, monkeypatch):
         silent = [("first", 9092), ("second", 9092)]
 
-        def connect(address: Address, settings: Any, timeout: float) -> BrokerConnection:
+        def connect(address, settings, timeout):
             if address in silent:
                 fake_time.now += timeout
                 raise Disconnected("does not answer")
@@ -351,7 +349,7 @@ class TestConnections:
         found = [other, *socket.getaddrinfo("127.0.0.1", broker.port, type=socket.SOCK_STREAM)]
         connect = socket.socket.connect
 
-        def connected(self: socket.socket, place: tuple[str, int]) -> None:
+        def connected(self, place):
             waited.append(self.gettimeout())
             if place[0] == address:
                 raise TimeoutError
@@ -412,7 +410,7 @@ class TestProtocol:
         older = {"error_code": 35, "as_version": 0, "api_keys": [one(api_key=18, min_version=0, max_version=2)]}
         asked: list[int] = []
 
-        def answer(request: Any) -> Any:
+        def answer(request):
             asked.append(request.API_VERSION)
             return dict(older) if request.API_VERSION > 2 else broker._api_versions(request)
 
@@ -485,7 +483,7 @@ class TestProtocol:
 class TestSasl:
     PASSWORD = "open/sesame+1"
 
-    def cluster(self, broker: FakeBroker, **properties: str) -> Cluster:
+    def cluster(self, broker, **properties):
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         jaas = f'{module} required username="ali" password="{self.PASSWORD}";'
         names = {
@@ -497,7 +495,7 @@ class TestSasl:
         return cluster_at(broker, **names)
 
     @staticmethod
-    def accepted(**more: Any) -> dict[str, Callable[[Any], Any]]:
+    def accepted(**more):
         return {
             "SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["PLAIN"]},
             "SaslAuthenticate": lambda _: {"error_code": 0, "error_message": None, "auth_bytes": b"", **more},
@@ -584,7 +582,7 @@ def test_answers_without_the_partition_are_no_progress(start, fake_time):
 
 
 def test_a_broker_that_throttles_for_ever_is_given_up(fake_time):
-    def later(cluster: FakeCluster) -> FetchAnswer:
+    def later(cluster):
         fake_time.now += 1
         return FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")
 
@@ -611,7 +609,7 @@ def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records):
         fetch_answer(response, 0)
 
 
-def one_offset(**fields: Any) -> dict[str, Any]:
+def one_offset(**fields):
     topic = ListOffsetsResponse.ListOffsetsTopicResponse
     fields = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7, "leader_epoch": 3, **fields}
     return {"topics": [topic(name="t", partitions=[topic.ListOffsetsPartitionResponse(**fields)])]}
@@ -635,7 +633,7 @@ def test_an_answer_without_the_requested_topic_is_refused(start, metadata):
 
 @pytest.mark.parametrize("host", ["a\0b", "x" * 70 + ".example", "."])
 def test_an_invalid_broker_address(host, start, metadata):
-    def elsewhere(request: Any) -> dict[str, Any]:
+    def elsewhere(request):
         answer = metadata(request)
         answer["brokers"][0].host = host
         return answer

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,27 +24,25 @@ from kgroups_spark.spark.data_sources import (
     BadOption,
     CorruptLog,
     DataLoss,
-    FetchedSpans,
     KafkaRawDataSource,
     KafkaSegmentsDataSource,
-    SegmentRange,
     plan_spans,
 )
 from kgroups_spark.spark.data_sources import (
     parse_options as parse_kafka_options,
 )
 from kgroups_spark.spark.data_sources import parse_segments_options as parse_options
-from tests.records.build import KeyValue, batch, message
+from tests.records.build import batch, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
 
 CAPTURED = Path(__file__).parents[1] / "data" / "segments"
 
 
-def read(options: dict[str, str]) -> list[dict[str, Any]]:
+def read(options):
     return [row for part in read_parts(options) for row in part.to_pylist()]
 
 
-def read_parts(options: dict[str, str]) -> list[pa.RecordBatch]:
+def read_parts(options):
     """As Spark does it: plan, send the reader and the partitions away, read each."""
     source = KafkaSegmentsDataSource(options)
     reader, partitions = pickle.loads(
@@ -54,7 +51,7 @@ def read_parts(options: dict[str, str]) -> list[pa.RecordBatch]:
     return [part for partition in partitions for part in reader.read(partition)]
 
 
-def put(folder: Path, topic: str, partition: int, *logs: bytes) -> None:
+def put(folder, topic, partition, *logs):
     base_offset = 0
     for log in logs:
         path = folder / f"{topic}-{partition}" / f"{base_offset:020}.log"
@@ -130,12 +127,12 @@ def test_arrow_batches_end_at_32_mb(tmp_path):
     assert all(part.nbytes < BYTES_PER_BATCH + 1000 for part in parts)
 
 
-def offsets(folder: Path, **options: str) -> list[tuple[int, int]]:
+def offsets(folder, **options):
     rows = read({"path": str(folder), "subscribe": "t", **options})
     return [(row["partition"], row["offset"]) for row in rows]
 
 
-def two_partitions(folder: Path) -> Path:
+def two_partitions(folder):
     segments = [batch(base, [(b"k", b"v")] * 10) for base in (0, 10, 20, 30)]
     put(folder, "t", 0, *segments)
     put(folder, "t", 1, *segments[:1])
@@ -156,7 +153,7 @@ def test_offsets_of_a_partition_that_does_not_exist_are_refused(tmp_path, name):
         plan(two_partitions(tmp_path), **{name: '{"t": {"0": 8, "7": 1}}'})
 
 
-def plan(folder: Path, **options: str) -> list[SegmentRange]:
+def plan(folder, **options):
     source = KafkaSegmentsDataSource({"path": str(folder), "subscribe": "t", **options})
     return source.reader(RECORDS).partitions()
 
@@ -250,7 +247,7 @@ def test_spark_reads_the_source_by_its_name(spark):
 SERVERS = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
 
 
-def records(count: int) -> list[KeyValue]:
+def records(count):
     return [(b"key %d" % i, b"value") for i in range(count)]
 
 
@@ -271,7 +268,7 @@ def cluster(monkeypatch):
     return fake
 
 
-def fetched_parts(options: dict[str, str]) -> list[pa.RecordBatch]:
+def fetched_parts(options):
     """As Spark does it: plan, send the reader and the partitions away, read each."""
     reader = KafkaRawDataSource({**SERVERS, **options}).reader(RECORDS)
     partitions = reader.partitions()
@@ -279,11 +276,11 @@ def fetched_parts(options: dict[str, str]) -> list[pa.RecordBatch]:
     return [part for partition in partitions for part in reader.read(partition)]
 
 
-def rows(**options: str) -> list[dict[str, Any]]:
+def rows(**options):
     return [row for part in fetched_parts(options) for row in part.to_pylist()]
 
 
-def fetched_offsets(**options: str) -> list[int]:
+def fetched_offsets(**options):
     return [row["offset"] for row in rows(**options)]
 
 
@@ -326,7 +323,7 @@ class TestDataLoss:
 
     @pytest.mark.parametrize("fail_on_data_loss", [True, False])
     def test_a_log_start_that_moves_during_the_read(self, cluster, fail_on_data_loss):
-        def delete(fake: FakeCluster) -> None:
+        def delete(fake):
             fake.log_start, fake.batches = 4, fake.batches[2:]
 
         cluster.script = [lambda _: None, delete]  # the first one asks whether we may read
@@ -347,7 +344,7 @@ class TestDataLoss:
 class TestTasks:
     """`leaders`: of partitions 0, 1, ..., which have 100 offsets each."""
 
-    def planned(self, monkeypatch: pytest.MonkeyPatch, leaders: list[int], min_partitions: int) -> list[FetchedSpans]:
+    def planned(self, monkeypatch, leaders, min_partitions):
         metadata = {number: PartitionMetadata(leader, 5, None) for number, leader in enumerate(leaders)}
         topic = TopicMetadata("t", TOPIC_ID, metadata, None)
         fake = FakeCluster([]).as_cluster()

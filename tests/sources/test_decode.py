@@ -16,9 +16,8 @@ from pyspark.sql.types import StructType
 import kgroups_spark
 from kgroups_spark.cli.main import main
 from kgroups_spark.errors import UsageError
-from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, GROUP_LOG, CoordinatorLog
+from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, GROUP_LOG
 from kgroups_spark.messages.schema import ZERO_UUID
-from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.spark import data_sources
 from kgroups_spark.spark.data_sources import COLUMNS, KafkaSegmentsDataSource, record_batches, typed_columns
@@ -118,7 +117,7 @@ NAMES = [
 ]
 
 
-def typed(log: CoordinatorLog, record: str, records: list[tuple[str | None, bytes | None, bytes | None]]) -> list[Row]:
+def typed(log, record, records):
     """The rows that a task returns for topics, keys and values."""
     columns = [pa.array(each, kind) for each, kind in zip(zip(*records, strict=True), KINDS, strict=True)]
     batch = pa.RecordBatch.from_arrays([columns[1], columns[2], columns[0]], names=["key", "value", "topic"])
@@ -130,7 +129,7 @@ def typed(log: CoordinatorLog, record: str, records: list[tuple[str | None, byte
 KINDS = (pa.string(), pa.binary(), pa.binary())
 
 
-def in_json(found: Any) -> Any:
+def in_json(found):
     """As `dump` prints it: bytes in base64."""
     if isinstance(found, dict):
         return {name: in_json(value) for name, value in found.items()}
@@ -179,7 +178,6 @@ def test_recordings_have_the_fields_that_dump_prints(tmp_path, capsys, recording
     for path in sorted(folder.glob(f"{topic}-*/*.log")):
         with path.open("rb") as file:
             for item in read_segment(file):
-                assert isinstance(item, RecordColumns)
                 for batch in record_batches(topic, int(path.parent.name.rpartition("-")[2]), item):
                     records += [
                         (row["topic"] if row["control_type"] is None else None, row["key"], row["value"])
@@ -204,7 +202,7 @@ def test_recordings_have_the_fields_that_dump_prints(tmp_path, capsys, recording
 BLOBS = {"subscription", "assignment", "subscriptionRaw", "assignmentRaw", "metadata", "metadataRaw"}
 
 
-def without_blobs(value: Any) -> Any:
+def without_blobs(value):
     """The value without protocols, without fields of another layout, which are null or empty, and without the id of no
     topic, which is null in `dump`."""
     if isinstance(value, list):
@@ -222,7 +220,7 @@ def without_blobs(value: Any) -> Any:
 LARGE = 2**62 + 1
 
 
-def commit(offset: int, version: int = 3) -> bytes:
+def commit(offset, version=3):
     return version.to_bytes(2) + offset.to_bytes(8) + b"\xff\xff\xff\xff" + b"\0\1m" + (7).to_bytes(8)
 
 

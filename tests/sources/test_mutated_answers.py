@@ -7,7 +7,6 @@ import random
 import struct
 import threading
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -37,7 +36,7 @@ EXTREMES = [
 ]
 
 
-def mutated(answer: bytes, rng: random.Random) -> bytes:
+def mutated(answer, rng):
     """One to four changes of the first 160 bytes; the frame's length and correlation id are right."""
     data = bytearray(answer)
     for _ in range(rng.choice([1, 1, 2, 4])):
@@ -61,7 +60,7 @@ def mutated(answer: bytes, rng: random.Random) -> bytes:
 class MutatingBroker(FakeBroker):
     """Leads the only partition of the topic; its answers to one kind of request are mutated."""
 
-    def __init__(self, target: int, rng: random.Random) -> None:
+    def __init__(self, target, rng):
         self._target, self._rng = target, rng
         self._log = LogBrokers({TOPIC: [Log(BATCHES)]}, nodes=0)
         self._log.brokers = {1: self}
@@ -69,12 +68,12 @@ class MutatingBroker(FakeBroker):
         answers |= {"Fetch": self._fetch}
         super().__init__(answers)
 
-    def _answer(self, frame: bytes) -> Any:
+    def _answer(self, frame):
         answer = super()._answer(frame)
         is_meant = isinstance(answer, bytes | bytearray) and int.from_bytes(frame[:2], "big") == self._target
         return mutated(bytes(answer), self._rng) if is_meant else answer
 
-    def _fetch(self, request: Any) -> dict[str, Any]:
+    def _fetch(self, request):
         request.topics[0].partitions[0].partition_max_bytes = 2000
         return self._log.Fetch(1, request)
 
@@ -91,7 +90,7 @@ PROPERTIES = {
 }
 
 
-def read_all(broker: FakeBroker) -> int:
+def read_all(broker):
     """The number of bytes that planning and fetching give."""
     with Cluster(client_properties(broker.address, PROPERTIES)) as cluster:
         size = 0
@@ -106,12 +105,12 @@ def read_all(broker: FakeBroker) -> int:
         return size
 
 
-def ends(seed: str) -> str:
+def ends(seed):
     """How reading from a broker with answers mutated by this seed ends: `read`, or a message."""
     rng = random.Random(seed)
     found: list[str] = []
 
-    def go() -> None:
+    def go():
         try:
             with MutatingBroker(rng.choice([API_VERSIONS, METADATA, LIST_OFFSETS, FETCH, FETCH]), rng) as broker:
                 read_all(broker)

@@ -16,7 +16,6 @@ from kgroups_spark.sources.segments import (
     BadCheckpoint,
     MixedClusters,
     NoPartitions,
-    PartitionCopy,
     committed_offsets,
     find_partitions,
     parse_checkpoint,
@@ -30,20 +29,20 @@ from tests.sources.fake_cluster import write_checkpoint
 TOPIC = "__consumer_offsets"
 
 
-def put(path: Path, content: bytes | str = b"") -> None:
+def put(path, content=b""):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def log_name(base_offset: int) -> str:
+def log_name(base_offset):
     return f"{base_offset:020}.log"
 
 
-def segment(*offsets: int, leader_epoch: int = 3) -> bytes:
+def segment(*offsets, leader_epoch=3):
     return b"".join(batch(offset, [(b"k", b"v")], leader_epoch=leader_epoch) for offset in offsets)
 
 
-def base_offsets(copy: PartitionCopy) -> list[int]:
+def base_offsets(copy):
     return [file.base_offset for file in copy.segments]
 
 
@@ -218,7 +217,7 @@ def test_segments_that_may_hold_an_offset(tmp_path, offset, expected):
     assert [file.base_offset for file in copy.segments_from(offset)] == expected
 
 
-def brokers(tmp_path: Path, **logs: bytes) -> list[PartitionCopy]:
+def brokers(tmp_path, **logs):
     for broker, log in logs.items():
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), log)
     return find_partitions([str(tmp_path / broker) for broker in logs])
@@ -417,7 +416,6 @@ def test_the_high_watermark_counts_if_a_partitions_folder_is_given_with_a_slash_
     broker = Broker(tmp_path)
     write_checkpoint(tmp_path, 8)
     (partition,) = plan_audit(segment_logs([f"{scheme}{broker.log}/"]), None).partitions
-    assert partition.new is not None
     assert partition.new.end_offset == 8
 
 

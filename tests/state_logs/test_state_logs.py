@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit
 from kgroups_spark.audit.state_log_plan import named_table
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.chosen import one_of
 from tests.lake.table_rows import rows_of
@@ -161,12 +159,12 @@ OTHERS = [{"topic": "orders", "partition": 0}, {"topic": "__consumer_offsets", "
 class ListedLake:
     """A lake that has only rows of transactional_ids."""
 
-    def __init__(self, *listed: dict[str, Any]) -> None:
+    def __init__(self, *listed):
         self.listed = rows_of(
             "transactional_ids", *({"state": "Ongoing", "timeout_ms": 60_000} | row for row in listed)
         )
 
-    def rows(self, table: str, columns: list[str], conditions: list[Condition]) -> Any:
+    def rows(self, table, columns, conditions):
         assert table == "transactional_ids"
         return self.listed.select(columns)
 
@@ -186,7 +184,7 @@ def test_an_old_transaction_that_the_coordinator_will_end_does_not_hang(listed, 
     row = {"producer_id": 7, "offsets_partition": 0, "open_since": datetime(2026, 1, 1, tzinfo=UTC)}
     opened = rows_of("open_transactions", *(row | {"is_hanging": old} for old in (True, False, None)))
     lake = ListedLake(*({"producer_id": 7} | each for each in listed))
-    named = named_table(lake, opened)  # type: ignore[arg-type]
+    named = named_table(lake, opened)
     assert named["is_hanging"].to_pylist() == [is_hanging, False, None]
 
 

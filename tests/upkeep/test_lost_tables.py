@@ -28,17 +28,17 @@ def audited():
     return lake
 
 
-def log_of(lake: Audited, name: str) -> str:
+def log_of(lake, name):
     return next(path for path in lake.session.store.logs if path.endswith(f"/{name}"))
 
 
-def read(lake: Audited, name: str) -> int:
+def read(lake, name):
     """The number of rows that a reader by Spark gets."""
     with in_memory():
         return LakeAsOfAudit.last_finished(Lake.open(lake.session, lake.lake)).rows(name).num_rows
 
 
-def maintain(lake: Audited) -> None:
+def maintain(lake):
     # The logs of this lake are in memory, so there are no files to delete.
     with in_memory(), mock.patch("kgroups_spark.audit.maintain.old_versions", lambda *_, **__: 0):
         run_maintain(lake.session, MaintainOptions(lake=lake.lake, optimize=False))

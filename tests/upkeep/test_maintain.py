@@ -30,8 +30,7 @@ from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.shard_states import Stored, states_at
 from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost
-from kgroups_spark.replay.stages import ShardTask, replay_shards
-from kgroups_spark.replay.stored_history import TaskShards
+from kgroups_spark.replay.stages import replay_shards
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.definitions import KEEP, NIGHT
@@ -54,7 +53,7 @@ PARTITIONS = (1, 2)
 TWO_TABLES = ("offset_commits", "group_events")
 
 
-def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:
+def replayed(stored, tasks, task, name):
     """The rows of a table."""
     found = [arrow_schema(name).empty_table()]
     numbers = pa.concat_tables(stored.given_to(tasks).tables).to_batches()
@@ -221,7 +220,7 @@ def test_a_log_without_times_has_no_records_known_to_be_old(local, tmp_path):
     assert contents(tmp_path / "lake")["group_records"] == before["group_records"]
 
 
-def group_key(name: bytes) -> bytes:
+def group_key(name):
     return struct.pack(">hh", 2, len(name)) + name
 
 
@@ -413,7 +412,7 @@ ASKED = (
 )
 
 
-def night(number: int) -> dict[str, object]:
+def night(number):
     at = AS_OF - timedelta(days=NIGHTS - number)
     span = {"start_offset": 10 * number, "end_offset": 10 * number + 10, "records": 9, "bytes": 900}
     read = [partition_read(p, **span, newest_log_timestamp=at) for p in range(3)]
@@ -421,12 +420,12 @@ def night(number: int) -> dict[str, object]:
     return row | {"partitions": read, "rows_added": {"findings": 1}, "quarantined": {}, "notes": [], "source": "kafka"}
 
 
-def answers(lake: str) -> list[object]:
+def answers(lake):
     opened = DuckDbLake(lake)
     return [opened.query(query).to_pylist() for query in ASKED]
 
 
-def numbers(lake: str, query: str) -> list[int]:
+def numbers(lake, query):
     return [row["audit_id"] for row in DuckDbLake(lake).query(query).to_pylist()]
 
 
@@ -450,7 +449,7 @@ def test_findings_of_old_audits_go(session, tmp_path, capsys):
     assert again.rows_removed == {}
 
 
-def _ask_commands(lake: str, newest_old: int, capsys) -> None:
+def _ask_commands(lake, newest_old, capsys):
     capsys.readouterr()
     assert main(["findings", "--lake", lake, "--format", "json"]) == 0
     assert [json.loads(line)["audit_id"] for line in capsys.readouterr().out.splitlines()] == [NIGHTS]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from base64 import b64encode
-from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -143,7 +142,7 @@ FIRST = b"n,,n=ali,r=abc"
 SALT = b64encode(b"salt")
 
 
-def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4096") -> bytes:
+def answer(nonce=b"abcdef", salt=SALT, iterations=b"4096"):
     return b"r=" + nonce + b",s=" + salt + b",i=" + iterations
 
 
@@ -185,7 +184,7 @@ def test_a_strong_message_and_a_refusal_are_left_to_the_mechanism(reported):
 
 
 def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration():
-    def first(request: Any) -> dict[str, Any]:
+    def first(request):
         nonce = request.auth_bytes.rpartition(b"r=")[2]
         reported = answer(nonce=nonce + b"x", iterations=b"1")
         return {"error_code": 0, "error_message": None, "auth_bytes": reported, "session_lifetime_ms": 0}
@@ -292,8 +291,3 @@ def test_a_short_secret_is_hidden_only_as_a_whole_word():
 @pytest.mark.parametrize("none", [(), ("",), (" ",)])
 def test_without_a_secret_a_text_stays_as_it_is(none):
     assert Secrets(none).hide("a b") == "a b"
-
-
-def test_the_repr_of_secrets_shows_none():
-    assert "hush" not in repr(Secrets(("hush",)))
-    assert "hush" not in f"{Secrets(('hush',)) + Secrets(('hush',))}"
