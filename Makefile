@@ -12,7 +12,7 @@
 #             clearing up, the next night and upkeep after a kill at every commit point; ten nights in one lake; a rebuild
 #             killed before every table; every size of a full disk; a lake in a Hive metastore; upkeep by Spark, but for
 #             two tables; Spark's nights after a log was cut back; audits by Spark's tasks of all nights of both
-#             coordinators; nights of each of two releases, and those around the expiry (`make test` has each once); state
+#             coordinators; nights of each of two releases, and those around the expiry (`make test` has one of the four); state
 #             logs of all releases; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,
 #             function and question by Spark over each lake, and all of them as `SHOW TABLES` makes them; whole rebuilds
 #             and upkeep that stall; a lake that S3 makes whole; upkeep of all tables there and beside readers; the

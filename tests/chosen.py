@@ -66,15 +66,19 @@ def marks_of(case: str, *cases: str) -> tuple[pytest.MarkDecorator, ...]:
 # Tests that take long: `make test` runs one of each line, by the seed; a soak runs all of them. A test names its entry
 # in `pytest.mark.in_turn`.
 IN_TURN = (
-    # A job on a cluster with a lake on S3; nights on a cluster whose tasks and executors fail; a lake on S3 by a
-    # process on this machine.
-    ("a job on a cluster", "nights that fail on a cluster", "a lake on S3"),
-    # An audit of brokers whose leaders move, of logs that lose their beginning or end.
-    ("leaders that move", "logs that change"),
+    # Nights by Spark: a job on a cluster, its lake on S3; nights on a cluster whose tasks and executors fail; a lake on
+    # S3 by a process on this machine; a lake that is also written without Spark; one whose files are carried.
+    ("a job on a cluster", "nights that fail on a cluster", "a lake on S3", "a lake of two engines", "carried files"),
+    # Brokers of their own, or clients for half a minute: leaders that move, logs that lose their beginning or end, ...
+    ("leaders that move", "logs that change", "streams groups", "members that wait"),
+    ("dead letters", "lag", "Kafka's tools", "logs of all coordinators"),
     # Each of them starts Spark, or has it rewrite files that an audit wrote.
     ("secrets", "files that others wrote", "upkeep by Delta"),
-    # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers.
-    ("signals in an audit", "Ctrl-C at the prompt"),
+    # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers; SIGKILL to an audit, to
+    # its JVM.
+    ("signals in an audit", "Ctrl-C at the prompt", "a killed audit", "a killed JVM"),
+    # A notebook in a kernel, with its own process; one in the session of the tests.
+    ("a notebook in a kernel", "a notebook on Spark"),
     # Random logs, cut into tiny chunks or into nights and ranges.
     ("tiny chunks", "nights and ranges"),
     ("dense logs in nights", "old formats in nights"),

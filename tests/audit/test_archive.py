@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,27 +27,25 @@ HOW: dict[str, Any] = {"engine": "local", "offsets_partitions": 4, "release_vers
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("segments")
     write_files(folder, files_of(RECORDING))
     return write_logs(RECORDING, folder)
 
 
 @pytest.fixture(scope="module")
-def rows(folder: Path) -> pa.Table:
+def rows(folder):
     return rows_of(folder)
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def expected(folder, tmp_path_factory):
     lake = tmp_path_factory.mktemp("expected") / "lake"
     run_audit(lake, segments=folder, **HOW)
     return tables(lake)
 
 
-def test_the_rows_of_kafka_raw_give_the_tables_of_the_segments(
-    rows: pa.Table, expected: dict[str, list[str]], tmp_path: Path
-) -> None:
+def test_the_rows_of_kafka_raw_give_the_tables_of_the_segments(rows, expected, tmp_path):
     for number in range(3):
         (tmp_path / "archive").mkdir(exist_ok=True)
         pq.write_table(rows.slice(number * len(rows) // 3, len(rows) // 3 + 1), tmp_path / f"archive/{number}.parquet")
@@ -57,7 +54,7 @@ def test_the_rows_of_kafka_raw_give_the_tables_of_the_segments(
     assert not [note for note in done.audit.notes or () if "tombstone" in note or "is_transactional" in note]
 
 
-def test_a_longer_archive_is_read_on(rows: pa.Table, expected: dict[str, list[str]], tmp_path: Path) -> None:
+def test_a_longer_archive_is_read_on(rows, expected, tmp_path):
     whole = rows.to_pylist()
     for share in (0.5, 0.8, 1.0):
         last: dict[Any, int] = {}
@@ -70,7 +67,7 @@ def test_a_longer_archive_is_read_on(rows: pa.Table, expected: dict[str, list[st
     assert tables(tmp_path / "lake") == expected
 
 
-def test_a_sink_that_drops_tombstones_and_markers_has_notes(rows: pa.Table, tmp_path: Path) -> None:
+def test_a_sink_that_drops_tombstones_and_markers_has_notes(rows, tmp_path):
     kept = rows.filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(rows["control_type"])))
     with (tmp_path / "archive.jsonl").open("w") as file:
         for row in kept.to_pylist():
@@ -84,7 +81,7 @@ def test_a_sink_that_drops_tombstones_and_markers_has_notes(rows: pa.Table, tmp_
     assert open_lake(tmp_path / "lake").table("groups").num_rows
 
 
-def test_a_control_record_without_a_key_is_a_marker_if_its_type_is_named(rows: pa.Table, tmp_path: Path) -> None:
+def test_a_control_record_without_a_key_is_a_marker_if_its_type_is_named(rows, tmp_path):
     """kafka-raw writes -1 for a control record without a type."""
     first = rows.filter(pc.is_valid(rows["control_type"])).slice(0, 1).to_pylist()[0]
     types = ("COMMIT", "ABORT", "-1", "other")
@@ -101,14 +98,14 @@ def test_a_control_record_without_a_key_is_a_marker_if_its_type_is_named(rows: p
 
 
 @pytest.mark.parametrize("missing", NEEDED)
-def test_an_archive_without_a_column_is_refused(missing: str, rows: pa.Table, tmp_path: Path) -> None:
+def test_an_archive_without_a_column_is_refused(missing, rows, tmp_path):
     pq.write_table(rows.drop_columns([missing]), tmp_path / "archive.parquet")
     with pytest.raises(UsageError, match=f"has no column {missing}"):
         run_audit(tmp_path / "lake", records=tmp_path / "archive.parquet", **HOW)
 
 
-def test_what_is_no_archive_is_refused(rows: pa.Table, tmp_path: Path) -> None:
-    def refused(table: pa.Table | None, match: str) -> None:
+def test_what_is_no_archive_is_refused(rows, tmp_path):
+    def refused(table, match):
         if table is not None:
             pq.write_table(table, tmp_path / "archive.parquet")
         with pytest.raises(KgroupsError, match=match):
@@ -125,7 +122,7 @@ def test_what_is_no_archive_is_refused(rows: pa.Table, tmp_path: Path) -> None:
         run_audit(tmp_path / "lake", records="a", segments="b", **HOW)
 
 
-def test_a_delta_table_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delta_table_elsewhere_is_refused(tmp_path, monkeypatch):
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
     elsewhere = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     monkeypatch.setattr("kgroups_spark.audit.log_source.file_system", lambda _: (elsewhere, "table"))

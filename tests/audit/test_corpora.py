@@ -13,7 +13,6 @@ from kgroups_spark.replay.counts import counts_in_all, fitting_partition_counts
 from tests.chosen import some_of
 from tests.logs.corpora import ALL, ANSWERS, audited, decoded
 from tests.nights import broker_answers
-from tests.nights.reported_tables import Row
 
 # 0.11's loader forgets the protocol type of an Empty group; this one became Empty while the broker was up, so it knew.
 ANSWERS["legacy-0.11"]["groups"]["feed-105775"] |= {"protocol": None, "protocol_type": None, "simple": True}
@@ -32,8 +31,8 @@ QUESTIONS = {
 
 
 @of_some_releases
-def test_tables_say_what_the_broker_says(corpus: str) -> None:
-    def rows(name: str) -> list[Row]:
+def test_tables_say_what_the_broker_says(corpus):
+    def rows(name):
         found = audited(corpus).rows(name)
         if name == "committed_offsets" and corpus in ("legacy-0.11", "legacy-1.1"):
             return [{**row, "metadata": row["metadata"].rstrip("\0")} for row in found]
@@ -47,7 +46,7 @@ def test_tables_say_what_the_broker_says(corpus: str) -> None:
 
 
 @of_some_releases
-def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus: str) -> None:
+def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus):
     result = audited(corpus)
     assert result.record_count() == result.records_read() > 0
     assert result.rows("quarantine") == []
@@ -56,7 +55,7 @@ def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus: str) ->
 
 
 @of_some_releases
-def test_the_number_of_offsets_partitions_follows_from_all_groups_of_the_log(corpus: str) -> None:
+def test_the_number_of_offsets_partitions_follows_from_all_groups_of_the_log(corpus):
     """Share groups and those that never committed, too: the next audit finds them in `groups`."""
     partitions, fitting = len(ALL[corpus]["ends"]), [each.partition_counts for each in decoded(corpus).progress]
     assert all(partitions in counts for counts in fitting if counts)

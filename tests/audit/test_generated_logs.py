@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -15,13 +14,12 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow, Task
 from kgroups_spark.tables.rows import FIRST_MS
 from kgroups_spark.words import LAST_MS
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
 from tests.coordinator.oracle_answers import differences
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
-from tests.nights.nights_here import Audited, How, audit
-from tests.nights.reported_tables import Row
+from tests.nights.nights_here import How, audit
 from tests.twin.shard_rows import CommittedRow, PendingRow
 
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
@@ -30,15 +28,15 @@ TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 class TablesAsShard:
     """The tables of one offsets partition, with the rows of a shard."""
 
-    def __init__(self, audited: Audited, offsets_partition: int, version: str) -> None:
+    def __init__(self, audited, offsets_partition, version):
         self.release = release(version)
         self._audited = audited
         self._partition = offsets_partition
 
-    def group_rows(self) -> Iterator[GroupRow]:
+    def group_rows(self):
         return (GroupRow(**row) for row in self._rows("groups"))
 
-    def member_rows(self) -> Iterator[MemberRow]:
+    def member_rows(self):
         for row in self._rows("group_members"):
             for name, value in row.items():
                 if value is not None and name.endswith("_partitions"):
@@ -47,26 +45,26 @@ class TablesAsShard:
                     row[name] = [Task(**each) for each in value]
             yield MemberRow(**row)
 
-    def committed_rows(self) -> Iterator[CommittedRow]:
+    def committed_rows(self):
         return (CommittedRow(**row) for row in self._rows("committed_offsets"))
 
-    def pending_rows(self) -> Iterator[PendingRow]:
+    def pending_rows(self):
         return (PendingRow(**row) for row in self._rows("pending_offsets"))
 
-    def failed(self) -> list[int]:
+    def failed(self):
         """Log offsets of records that a real coordinator would refuse to load."""
         return sorted({row["log_offset"] for row in self._rows("quarantine") if row["coordinator_fails"]})
 
-    def _rows(self, table: str) -> list[Row]:
+    def _rows(self, table):
         rows = (row for row in self._audited.rows(table) if row["offsets_partition"] == self._partition)
         return [{name: _plain(value) for name, value in row.items()} for row in rows]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value):
     return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
 
-def as_table_times(answer: Any) -> Any:
+def as_table_times(answer):
     """The answer with its times as a TIMESTAMP column has them: -1 is none, others the nearest that it can hold."""
     if isinstance(answer, list):
         return [as_table_times(each) for each in answer]
@@ -75,19 +73,19 @@ def as_table_times(answer: Any) -> Any:
     return answer
 
 
-def _table_time(ms: int | None) -> int | None:
+def _table_time(ms):
     return None if ms is None or ms == -1 else min(max(ms, FIRST_MS), LAST_MS)
 
 
 @cache
-def answers(version: str) -> dict[str, list[dict[str, Any]]]:
+def answers(version):
     """By log, one answer per offsets partition."""
     with zipfile.ZipFile(LOGS) as archive:
         by_log: dict[str, list[dict[str, Any]]] = json.loads(archive.read(f"answers/{version}.json"))
     return by_log
 
 
-def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[str, Any]) -> list[str]:
+def reported_otherwise(log, audited, version, answer):
     """A line for each difference between the tables and Kafka's answer about one partition."""
     tables = TablesAsShard(audited, answer["partition"], version)
     failed: list[int] | None = tables.failed()
@@ -97,12 +95,12 @@ def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[st
             same = bool(fails) == bool(failed)
             return [] if same else [f"{log}-{answer['partition']}: fails {answer['failed']}, ours {failed}"]
         failed = None
-    found = differences(as_table_times(answer), tables, failed)  # type: ignore[arg-type]
+    found = differences(as_table_times(answer), tables, failed)
     return [f"{log}-{answer['partition']} {line}" for line in found]
 
 
 @pytest.mark.parametrize("version", one_of("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2"))
-def test_tables_agree_with_kafkas_own_classes(version: str, chosen: Chosen) -> None:
+def test_tables_agree_with_kafkas_own_classes(version, chosen):
     found, logs = [], read_zip(LOGS)
     for log in chosen.some(logs, len(logs) // 24):
         files = logs[log]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -31,41 +30,41 @@ from tests.transaction_coordinator import histories as transactions
 Live = Callable[..., LiveNights]
 
 
-def commit_batches(count: int, start: int = 0) -> list[bytes]:
+def commit_batches(count, start=0):
     """Batches of three commits each."""
     return [batch(start + 3 * number, commits(3), leader_epoch=1) for number in range(count)]
 
 
-def transaction_batch(offset: int, name: str) -> bytes:
+def transaction_batch(offset, name):
     value = transactions.value_bytes(transactions.value(1, [("orders", [0])]), 1)
     return batch(offset, [(transactions.key_bytes(name), value)], leader_epoch=1)
 
 
-def share_batch(offset: int, key: int, start: int, epoch: int = 0) -> bytes:
+def share_batch(offset, key, start, epoch=0):
     record = shares.Record(0, *shares.KEYS[key], shares.snapshot(start=start, epoch=epoch))
     return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record))], leader_epoch=1)
 
 
 @pytest.fixture
-def live() -> Iterator[Live]:
+def live():
     with ExitStack() as stack:
 
-        def start(nodes: int = 1, **topics: list[Log]) -> LiveNights:
+        def start(nodes=1, **topics):
             return LiveNights(stack.enter_context(LogBrokers(topics, nodes)))
 
         yield start
 
 
-def two_share_logs() -> list[Log]:
+def two_share_logs():
     return [Log([share_batch(0, 0, start=3)]), Log([share_batch(0, 1, start=3)])]
 
 
-def two_logs(**of_second: Any) -> list[Log]:
+def two_logs(**of_second):
     return [Log(commit_batches(3)), Log(commit_batches(3), **of_second)]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live: Live, is_first: bool) -> None:
+def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live, is_first):
     """They delete what newer snapshots replace, every five minutes."""
     share = Log([share_batch(0, 0, start=3), share_batch(1, 1, start=3)])
     nights = live(**{OFFSETS: two_logs(), "__share_group_state": [share]})
@@ -75,7 +74,7 @@ def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live: Live, 
     share.batches.append(share_batch(4, 0, start=9, epoch=2))
     tasks = []
 
-    def delete(_: int, request: Any) -> None:
+    def delete(_, request):
         topic, log = nights.brokers.log_of(request)
         # The first fetches of this log are of planning.
         if log is share and request.topics[0].partitions[0].partition_max_bytes > 4096:
@@ -94,10 +93,10 @@ def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live: Live, 
 CORRUPT_MESSAGE = 2
 
 
-def cannot_read(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+def cannot_read(brokers, wanted):
     """Fetches of a log whose leader cannot read it from its disk."""
 
-    def answer(node: int, request: Any) -> Any:
+    def answer(node, request):
         if brokers.log_of(request)[1] is not wanted:
             return None
         usual = brokers.Fetch(node, request)
@@ -108,15 +107,15 @@ def cannot_read(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
     return answer
 
 
-def dies(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+def dies(brokers, wanted):
     """Fetches of a log whose leader has died."""
     return lambda _, request: CLOSE if brokers.log_of(request)[1] is wanted else None
 
 
-def is_cut_back(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+def is_cut_back(brokers, wanted):
     """Fetches of a log whose leader has lost its end, and with it the batches that were planned."""
 
-    def answer(_: int, request: Any) -> Any:
+    def answer(_, request):
         if brokers.log_of(request)[1] is wanted and request.topics[0].partitions[0].partition_max_bytes > 4096:
             wanted.batches, wanted.epoch = wanted.batches[:2], 2
 
@@ -128,9 +127,7 @@ def is_cut_back(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
     ("happens", "why"),
     [(cannot_read, "CORRUPT_MESSAGE"), (dies, "closed the connection"), (is_cut_back, "was truncated")],
 )
-def test_a_partition_that_cannot_be_read_costs_no_other_one(
-    happens: Callable[..., Any], why: str, is_first: bool, live: Live
-) -> None:
+def test_a_partition_that_cannot_be_read_costs_no_other_one(happens, why, is_first, live):
     first, second = two_logs(leader=2)
     nights = live(nodes=2, **{OFFSETS: [second, first]})
     ends = {} if is_first else {0: 9}
@@ -153,14 +150,14 @@ def test_a_partition_that_cannot_be_read_costs_no_other_one(
 
 
 @pytest.mark.parametrize("topic", [OFFSETS, "__transaction_state"])
-def test_a_partition_whose_first_records_are_deleted_during_the_read_costs_no_other_one(topic: str, live: Live) -> None:
+def test_a_partition_whose_first_records_are_deleted_during_the_read_costs_no_other_one(topic, live):
     """By retention, if the topic is not only compacted, or by DeleteRecords."""
     deleted, other = Log(commit_batches(3)), Log(commit_batches(3))
     if topic != OFFSETS:
         deleted = Log([transaction_batch(0, "a"), transaction_batch(1, "b")])
     nights = live(**({OFFSETS: [deleted, other]} if topic == OFFSETS else {OFFSETS: [other], topic: [deleted]}))
 
-    def delete(_: int, request: Any) -> None:
+    def delete(_, request):
         log = nights.brokers.log_of(request)[1]
         if log is deleted and request.topics[0].partitions[0].partition_max_bytes > 4096:
             log.start, log.batches = base_of(log.batches[-1]), log.batches[-1:]
@@ -177,7 +174,7 @@ def test_a_partition_whose_first_records_are_deleted_during_the_read_costs_no_ot
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first: bool, live: Live) -> None:
+def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first, live):
     """Whether planning shows it, or the read."""
     log = Log([transaction_batch(0, "a")])
     nights = live(**{OFFSETS: two_logs(), "__transaction_state": [log]})
@@ -193,14 +190,14 @@ def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first:
     assert len(nights.lake.rows("transactional_ids")) == 1
 
 
-def test_a_partition_of_another_log_without_a_leader_is_a_shortfall(live: Live) -> None:
+def test_a_partition_of_another_log_without_a_leader_is_a_shortfall(live):
     nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")]), Log(leader=-1)]})
     audit = nights.night(["transaction-state"])
     assert (audit.shortfall, audit.lacks_records) == (Shortfall(others=("__transaction_state-1",)), True)
     assert any("their leaders did not answer: partition 1" in note for note in audit.audit.notes or ())
 
 
-def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> None:
+def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live):
     topics = ("__share_group_state", "__transaction_state")
     nights = live(**{OFFSETS: two_logs(), topics[0]: two_share_logs(), topics[1]: [Log([transaction_batch(0, "a")])]})
     nights.night(["share-state", "transaction-state"])
@@ -215,7 +212,7 @@ def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> N
     assert not any("no longer" in note for note in nights.night(["share-state"]).audit.notes or () if "__tr" in note)
 
 
-def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: Live) -> None:
+def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live):
     nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")])]})
     read = [nights.night(include) for include in (["transaction-state"], ["transaction-state"], [])]
     assert [[each.records for each in night.audit.state_partitions] for night in read] == [[1], [0], [0]]
@@ -230,9 +227,7 @@ def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: L
         ({"number": MOST_ROUNDS}, "partition 3: cleaned faster than the audit could read, 20 times in a row"),
     ],
 )
-def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(
-    progress: dict[str, Any], note: str, live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(progress, note, live, monkeypatch):
     read = StateShardRead("__transaction_state", [RangeProgress(3, start_offset=0, next_offset=9, **progress)])
     monkeypatch.setattr(run, "audit_state_logs", lambda *_, **__: StateLogsResult(reads=(read,)))
     audit = live(**{OFFSETS: two_logs()}).night()
@@ -240,7 +235,7 @@ def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(
     assert any(each.startswith(f"__transaction_state: {note}") for each in audit.audit.notes or ())
 
 
-def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: Live) -> None:
+def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live):
     nights = live(**{OFFSETS: two_logs()})
     nights.night()
     nights.brokers.instead["Fetch"] = lambda *_: CLOSE
@@ -250,7 +245,7 @@ def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: L
     assert nights.night().audit.audit_id == 2
 
 
-def test_partitions_that_the_topic_no_longer_has_are_named(live: Live) -> None:
+def test_partitions_that_the_topic_no_longer_has_are_named(live):
     nights = live(**{OFFSETS: [*two_logs(), Log(commit_batches(1))]})
     nights.night()
     del nights.brokers.topics[OFFSETS][1:]
@@ -261,7 +256,7 @@ def test_partitions_that_the_topic_no_longer_has_are_named(live: Live) -> None:
     assert not audit.lacks_records  # all that there is was read
 
 
-def test_a_partition_count_below_the_logs_own_is_refused(live: Live) -> None:
+def test_a_partition_count_below_the_logs_own_is_refused(live):
     """A typo, with which nearly all groups would be in the wrong partition."""
     with pytest.raises(UsageError, match="--offsets-partitions 1: there is a partition 1, so there are 2 at least"):
         live(**{OFFSETS: two_logs()}).night(offsets_partitions=1, partitions=[0])
@@ -270,11 +265,11 @@ def test_a_partition_count_below_the_logs_own_is_refused(live: Live) -> None:
         pass
 
 
-def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> None:
+def test_what_is_asked_after_the_read_does_not_fail_the_audit(live):
     """Such as with credentials that have expired meanwhile."""
     nights = live(**{OFFSETS: two_logs(), "t": [Log()]})
 
-    def expired(_: int, request: Any) -> Any:
+    def expired(_, request):
         return b"\0\0\0\0" if any(each.name == "t" for each in request.topics) else None
 
     nights.brokers.instead["ListOffsets"] = expired
@@ -287,7 +282,7 @@ def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> Non
 LIMIT = "group.share.delivery.count.limit"
 
 
-def test_the_facts_of_the_cluster_are_rows_and_stay_known_to_audits_without_one(live: Live) -> None:
+def test_the_facts_of_the_cluster_are_rows_and_stay_known_to_audits_without_one(live):
     delivered = shares.batch(0, 2, 0, 5)
     key = shares.KEYS[0]
     record = shares.Record(0, *key, shares.snapshot([delivered]))
@@ -297,7 +292,7 @@ def test_the_facts_of_the_cluster_are_rows_and_stay_known_to_audits_without_one(
     notes = nights.night(["share-state"]).audit.notes or ()
     assert not any("group config" in note for note in notes)
 
-    def attempts(lake: Any) -> list[int | None]:
+    def attempts(lake):
         return [row["attempts_left"] for row in lake.rows("share_batches")]
 
     facts = [tuple(row[name] for name in ClusterFact._fields) for row in nights.lake.rows("cluster_facts")]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit.run import Audit, AuditOptions, AuditSummary, Step, begin_audit
+from kgroups_spark.audit.run import AuditOptions, AuditSummary, begin_audit
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.local import Local
-from kgroups_spark.sources.files import Task
-from kgroups_spark.spark.tasks import Files, Line, Processes, lines_in
+from kgroups_spark.spark.tasks import Processes, lines_in
 from tests.audit.archives import rows_of, tables
 from tests.logs.corpora import files_of
 from tests.logs.dense_logs import dense_log
 from tests.logs.log_files import files_of_nights, random_cuts
 from tests.logs.night_logs import reported
-from tests.nights.nights_here import Audited, How, audit, audit_nights, new_lake, write_files
+from tests.nights.nights_here import How, audit, audit_nights, new_lake, write_files
 from tests.recorded_state_logs import write_logs
 
 JOB = runpy.run_path(str(Path(__file__).parents[2] / "jobs" / "nightly_audit.py"))["nightly_audit"]
@@ -41,12 +40,12 @@ class Frame:
 
     tasks: list[pa.Table]
 
-    def mapInArrow(self, function: Task, schema: object) -> Iterator[tuple[str, str]]:
+    def mapInArrow(self, function, schema):
         for rows in self.tasks:
             for batch in function(iter(rows.to_batches())):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def where(self, keep: pc.Expression) -> Frame:
+    def where(self, keep):
         return Frame([rows.filter(keep) for rows in self.tasks])
 
 
@@ -55,31 +54,31 @@ class FramesHere(Processes):
 
     reports = None
 
-    def frame(self, given: list[pa.Table], files: Files = ()) -> Frame:
+    def frame(self, given, files=()):
         return Frame(given)
 
-    def function(self, task: Task) -> Task:
+    def function(self, task):
         return task
 
-    def collected(self, reports: Iterator[tuple[str, str]]) -> list[Line]:
+    def collected(self, reports):
         return lines_in(reports)
 
 
-def in_frames(audited: Audited) -> Audited:
+def in_frames(audited):
     audited.session = Local(audited.session.store, FramesHere(slots=3))
     return audited
 
 
-def night(audited: Audited, files: dict[str, bytes], pipeline: Pipeline) -> None:
+def night(audited, files, pipeline):
     with mock.patch("tests.nights.nights_here.run_audit", pipeline):
         audited.night(files, HOW)
 
 
-def ended(step: Step) -> None:
+def ended(step):
     step.end(step.rows.mapInArrow(step.function, step.reports))
 
 
-def test_the_job_makes_the_tables_of_run_audit() -> None:
+def test_the_job_makes_the_tables_of_run_audit():
     cuts = random_cuts(FILES, np.random.default_rng(1), nights=3, ranges=1)
     by_job = in_frames(new_lake())
     for files in files_of_nights(FILES, cuts):
@@ -90,17 +89,17 @@ def test_the_job_makes_the_tables_of_run_audit() -> None:
     assert not (by_job.folder / "lake" / "_work").exists() or not [*(by_job.folder / "lake" / "_work").iterdir()]
 
 
-def test_the_rows_of_the_steps_are_ranges_and_shards() -> None:
+def test_the_rows_of_the_steps_are_ranges_and_shards():
     seen = dict[str, pa.Table]()
 
-    def shown(spark: Any, options: AuditOptions) -> AuditSummary:
+    def shown(spark, options):
         with begin_audit(spark, options) as begun:
             begun.replay_state_logs()
             for step in begun.read():
-                seen["ranges"] = pa.concat_tables(step.rows.tasks)  # type: ignore[attr-defined]
+                seen["ranges"] = pa.concat_tables(step.rows.tasks)
                 ended(step)
             ended(step := begun.replay())
-            seen["shards"] = pa.concat_tables(step.rows.tasks)  # type: ignore[attr-defined]
+            seen["shards"] = pa.concat_tables(step.rows.tasks)
             begun.append_history()
             begun.replace_current()
             begun.save_state()
@@ -118,11 +117,11 @@ def test_the_rows_of_the_steps_are_ranges_and_shards() -> None:
 @pytest.mark.parametrize(
     ("what", "column", "said"), [("read", "offsets_partition", "read"), ("replay", "shard", "replayed")]
 )
-def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what: str, column: str, said: str) -> None:
+def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what, column, said):
     dropped = min(int(path.partition("-")[2].partition("/")[0]) for path in FILES if path.startswith("__consumer_off"))
 
-    def dropping(spark: Any, options: AuditOptions) -> AuditSummary:
-        def end(step: Step, of: str) -> None:
+    def dropping(spark, options):
+        def end(step, of):
             rows: Any = step.rows
             kept = rows.where(pc.field(column) != dropped) if of == what else rows
             step.end(kept.mapInArrow(step.function, step.reports))
@@ -146,17 +145,17 @@ def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what
     assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
 
 
-def _without_reading(begun: Audit) -> None:
+def _without_reading(begun):
     begun.replay_state_logs()
     begun.replay()
 
 
-def _reading_without_end(begun: Audit) -> None:
+def _reading_without_end(begun):
     begun.replay_state_logs()
     [*begun.read()]
 
 
-def _without_state(begun: Audit) -> None:
+def _without_state(begun):
     begun.replay_state_logs()
     for step in begun.read():
         ended(step)
@@ -173,8 +172,8 @@ def _without_state(begun: Audit) -> None:
         (_without_state, "the audit cannot finish without its step save_state"),
     ],
 )
-def test_a_pipeline_without_one_of_its_steps_does_not_count(steps: Callable[[Audit], None], said: str) -> None:
-    def pipeline(spark: Any, options: AuditOptions) -> AuditSummary:
+def test_a_pipeline_without_one_of_its_steps_does_not_count(steps, said):
+    def pipeline(spark, options):
         with begin_audit(spark, options) as begun:
             steps(begun)
             return begun.finish()
@@ -186,13 +185,13 @@ def test_a_pipeline_without_one_of_its_steps_does_not_count(steps: Callable[[Aud
     assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
 
 
-def test_the_job_takes_an_archive_in_a_folder(tmp_path: Path) -> None:
+def test_the_job_takes_an_archive_in_a_folder(tmp_path):
     folder = write_logs("transactions-4.4", tmp_path / "log", "__transaction_state")
     files = files_of("transactions-4.4")
     write_files(folder, {**files, **{f"{p.parent.name}/{p.name}": p.read_bytes() for p in folder.glob("*/*.log")}})
     (tmp_path / "archive").mkdir()
     pq.write_table(rows_of(folder), tmp_path / "archive" / "part.parquet")
     for name, given in (("a", {"segments": [str(folder)]}), ("b", {"records": str(tmp_path / "archive")})):
-        options = AuditOptions(lake=str(tmp_path / name), release_version="4.4", offsets_partitions=4, **given)  # type: ignore[arg-type]
+        options = AuditOptions(lake=str(tmp_path / name), release_version="4.4", offsets_partitions=4, **given)
         assert JOB(Local(runner=FramesHere(slots=1)), options).audit.audit_id == 1
     assert tables(tmp_path / "a") == tables(tmp_path / "b")

@@ -8,12 +8,18 @@ from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.replay import shard
-from tests.chosen import Chosen, one_of
-from tests.logs.cleaner import Files, GrowingLog
+from kgroups_spark.replay.corrections import corrections_of
+from kgroups_spark.sources.segment_log import SegmentLog
+from kgroups_spark.tables.definitions import REREAD
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.chosen import one_of
+from tests.logs.cleaner import GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
@@ -25,16 +31,17 @@ from tests.nights.forgetful_nights import (
     correction_of,
     corrections,
     members_now,
+    three_nights,
 )
 from tests.nights.nights_here import how_of
-from tests.records.build import KeyValue, batch
+from tests.records.build import batch
 
 RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
 
 @pytest.mark.in_turn("forgetful logs")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, chosen: Chosen) -> None:
+def test_reading_a_forgetful_log_again_corrects_the_saved_state(release, chosen):
     corrected: Counter[tuple[str, bool]] = Counter()
     for seed in chosen.some(range(8), 1):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(how_of(release))
@@ -55,9 +62,7 @@ def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, ch
 
 @pytest.mark.in_turn("read again in any night")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_a_lake_equals_its_log_whichever_night_reads_it_again(
-    release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
-) -> None:
+def test_a_lake_equals_its_log_whichever_night_reads_it_again(release, monkeypatch, chosen):
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     monkeypatch.setattr(shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
@@ -76,14 +81,14 @@ def test_a_lake_equals_its_log_whichever_night_reads_it_again(
         assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
-def log_of(batches: list[list[KeyValue]]) -> Files:
+def log_of(batches):
     """One offsets partition."""
     starts = accumulate((len(records) for records in batches), initial=0)
     data = b"".join(batch(start, records) for start, records in zip(starts, batches, strict=False))
     return {"__consumer_offsets-0/00000000000000000000.log": data}
 
 
-def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined() -> None:
+def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined():
     log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
     for left in range(5, 0, -1):
         forgetful_night(log, left)
@@ -101,7 +106,7 @@ def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined() ->
     assert [note for note in row.notes or () if "the log that was read again is damaged in 1 place" in note]
 
 
-def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so() -> None:
+def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so():
     log, nights, said = GrowingLog(forgetful_log(1)), Nights(how_of()), []
     for left, is_idle in ((3, False), (2, True), (2, False)):
         if not is_idle:
@@ -111,7 +116,7 @@ def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so() 
     assert said == [[], ["partition 0 was read again, but has no new record: not corrected"], []]
 
 
-def test_records_before_the_logs_start_are_gone_when_it_is_read_again() -> None:
+def test_records_before_the_logs_start_are_gone_when_it_is_read_again():
     """The first segments were deleted before they were read (`lost_from`): no record is before the new ones."""
     log, nights = GrowingLog(forgetful_log(3)), Nights(how_of())
     for left in (3, 2, 1):
@@ -126,3 +131,52 @@ def test_records_before_the_logs_start_are_gone_when_it_is_read_again() -> None:
     assert_as_the_log_is(nights, rest)
     assert_versions_say_what_is(nights.audited)
     assert_rebuild_says_the_same(nights.audited, nights.how)
+
+
+# A partition read again from its start: what its notes say, and which corrections are replayed.
+@pytest.mark.parametrize("decided", one_of("while planning", "while reading"))
+def test_a_log_is_read_again_and_notes_say_what_was_corrected(monkeypatch, decided):
+    if decided == "while reading":  # as of a live log
+        monkeypatch.setattr(SegmentLog, "missing_from", lambda self, offset: None)
+    first, second, third = three_nights()
+    nights = Nights(how_of())
+    nights.audit(first)
+    row = nights.audit(second, delete_retention_ms=1)
+    assert_as_the_log_is(nights, second)
+    assert [p.records_reread > 0 for p in row.partitions or ()] == [True, True]
+    notes = row.notes or ()
+    assert any("partition 0 was read again from its start: last read" in note for note in notes)
+    corrected = "was corrected: compaction removed records before we read them"
+    assert f"partition 0 {corrected}: 2 groups gone (c, m); 1 group changed (b)" in notes
+    assert f"partition 1 {corrected}: 2 groups changed (c, n); 1 transaction ended" in notes
+    last = nights.audit(third)
+    assert not any(p.records_reread for p in last.partitions or ())
+    assert not any("corrected" in note for note in last.notes or ())
+    assert {row["payload"] is None for row in corrections(nights.audited)} == {True, False}
+    assert_rebuild_says_the_same(nights.audited, nights.how)
+
+
+def test_only_corrections_of_the_state_are_replayed_the_newest_of_each_entry():
+    def row(audit_id, entry_type, group_id, payload, **other):
+        fields = {"log_offset": 9, "state_format": STATE_FORMAT, "release_version": "4.3", "rules_version": 1, **other}
+        names = ("audit_id", "offsets_partition", "reason", "entry_type", "group_id", "payload")
+        return {**dict(zip(names, (audit_id, 0, REREAD, entry_type, group_id, payload), strict=True)), **fields}
+
+    made = [
+        row(2, "group", "a", "old"),
+        row(3, "group", "a", "new"),
+        row(3, "group", "a", "later", log_offset=10),
+        row(3, "producer", None, '{"producer_id": 1}'),
+        row(2, "producer", None, '{"producer_id": 2}'),
+        row(3, "noted", "a", None, state_format=0),
+        row(3, "group", "b", "unreadable by now", state_format=0),
+    ]
+    table = pa.Table.from_pylist(made, schema=arrow_schema("checkpoints"))
+    found = {(each.log_offset, *correction) for each in corrections_of(table) for correction in each.corrections}
+    assert found == {
+        (9, "group", "a", "new"),
+        (10, "group", "a", "later"),
+        (9, "producer", None, '{"producer_id": 1}'),
+        (9, "producer", None, '{"producer_id": 2}'),
+        (9, "noted", "a", None),
+    }

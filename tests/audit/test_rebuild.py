@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,7 +14,7 @@ import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
+from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
@@ -26,8 +23,11 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
+from tests.crash.commit_points import audit
+from tests.findings.logs import Log
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
-from tests.recorded_logs import CORPORA
+from tests.nights.nights_here import How, new_lake
+from tests.recorded_logs import unpacked
 from tests.records.build import batch
 
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
@@ -48,11 +48,11 @@ HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
 
 
 @contextmanager
-def older_software() -> Iterator[None]:
+def older_software():
     """In the block, this process does not know the type and the version."""
     read = offset_commits.read_offset_values
 
-    def read_old_values(*arguments: Any) -> Any:
+    def read_old_values(*arguments):
         values = read(*arguments)
         values.is_irregular |= values.version == np.int16(HIDDEN_VERSION)
         return values
@@ -64,10 +64,6 @@ def older_software() -> Iterator[None]:
     ):
         CONSUMER_OFFSETS.pop(HIDDEN_TYPE)
         yield
-
-
-def audit(session, lake, log, **options):
-    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **options))
 
 
 def rebuild(session, lake, **options):
@@ -84,9 +80,8 @@ def reported(lake):
 def logs(tmp_path_factory):
     """The log after a first night, and after a second one."""
     folder = tmp_path_factory.mktemp("rebuild")
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder)
-    partitions = [folder / "logs" / name / f"__consumer_offsets-{n}" for name, its in RECORDED.items() for n in its]
+    logs = unpacked(folder)
+    partitions = [logs / name / f"__consumer_offsets-{number}" for name, its in RECORDED.items() for number in its]
     for number, partition in enumerate(partitions):
         shutil.copytree(partition, folder / "second" / f"__consumer_offsets-{number}")
     (folder / "second" / f"__consumer_offsets-{len(partitions)}").mkdir()
@@ -363,3 +358,17 @@ def test_a_lake_without_history_and_a_partition_count_below_the_logs_own_are_ref
         rebuild(local, tmp_path / "unaudited")
     with pytest.raises(UsageError, match="--offsets-partitions 5: there is a partition 5, so there are 6 at least"):
         rebuild(local, java, offsets_partitions=5)
+
+
+# A rebuild keeps the names that nights saw in records which were replaced later.
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_a_rebuild_keeps_names_of_topics_that_only_replaced_records_have():
+    lake = new_lake()
+    lake.night(Log().commit("g", topic="orders", topic_id=TOPIC_ID).commit("g").files, How())
+    lake.night(Log().commit("h", offset=6).commit("h", offset=7).commit("i").files, How(accept_log_change=True))
+    assert [(row["group_id"], row["topic"]) for row in lake.rows("committed_offsets")] == [("h", "t"), ("i", "t")]
+    names = [(row["topic_id"], row["topic"]) for row in lake.rows("topics")]
+    assert names == [(TOPIC_ID, "orders")]
+    assert [(row["topic_id"], row["topic"]) for row in lake.rebuilt().rows("topics")] == names

@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from datetime import UTC, datetime
 
 import pytest
 
 from kgroups_spark.audit.result import LakeTables
-from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.findings.finding import Condition
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
+from tests.crash.commit_points import audit
 from tests.nights.lakes import (
     contents,
     versions,
 )
-from tests.recorded_logs import CORPORA
-
-
-def audit(spark, lake, segments, **options):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+from tests.recorded_logs import unpacked
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    """The recorded logs, a folder each."""
-    folder = tmp_path_factory.mktemp("corpora")
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder)
-    return folder / "logs"
-
-
-@pytest.fixture(scope="module")
-def log(corpora):
-    return corpora / "transactions-4.3"
+def log(tmp_path_factory):
+    return unpacked(tmp_path_factory.mktemp("corpora"), "transactions-4.3")
 
 
 @pytest.fixture(scope="module")

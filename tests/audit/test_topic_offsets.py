@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -18,11 +17,11 @@ SEEN_AT = datetime(2026, 11, 16, 6, 30, 15, 123_456, tzinfo=UTC)
 FORBIDDEN = TopicMetadata("secret", None, {}, "TOPIC_AUTHORIZATION_FAILED")
 
 
-def seen(brokers: FakeBrokers, *committed: tuple[str, int]) -> list[tuple[Any, ...]]:
+def seen(brokers, *committed):
     return [tuple(row) for row in topic_offsets(brokers, committed)]
 
 
-def test_every_partition_of_a_topic_with_committed_offsets_has_a_row() -> None:
+def test_every_partition_of_a_topic_with_committed_offsets_has_a_row():
     brokers = FakeBrokers(
         known=[topic("t", (1, 2, 1), "t" * 22), topic("of old", (1,)), topic("nobody's", (1,), "n" * 22)],
         ends={("t", 0): (10, 50), ("t", 1): (0, 0), ("t", 2): (7, 8), ("of old", 0): (1, 2)},
@@ -36,14 +35,14 @@ def test_every_partition_of_a_topic_with_committed_offsets_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "t t", "tä", "t\n", "t/u", "x" * 256, "t\x00"])
-def test_a_name_that_no_topic_can_have_is_unknown_without_a_request(name: str) -> None:
+def test_a_name_that_no_topic_can_have_is_unknown_without_a_request(name):
     brokers = FakeBrokers()
     assert seen(brokers, (name, 3)) == [(name, None, 3, None, None, "unknown_topic")]
     assert [each for each in brokers.asked if each != ("topics", [])] == []
 
 
 @pytest.mark.parametrize("name", ["...", ".t", "t..", "x" * 255, "A.b_c-9"])
-def test_brokers_are_asked_for_odd_but_valid_topic_names(name: str) -> None:
+def test_brokers_are_asked_for_odd_but_valid_topic_names(name):
     assert seen(FakeBrokers(known=[topic(name)], ends={(name, 0): (1, 2)}), (name, 0))[0][3:] == (1, 2, "ok")
 
 
@@ -58,7 +57,7 @@ def test_brokers_are_asked_for_odd_but_valid_topic_names(name: str) -> None:
     ],
     ids=lambda each: each.error if isinstance(each, TopicMetadata) else each,
 )
-def test_a_topic_is_gone_only_where_the_cluster_says_so(metadata: TopicMetadata, status: str) -> None:
+def test_a_topic_is_gone_only_where_the_cluster_says_so(metadata, status):
     rows = seen(FakeBrokers(known=[metadata]), ("secret", 0), ("secret", 2))
     assert rows == [("secret", None, number, None, None, status) for number in (0, 2)]
 
@@ -72,12 +71,12 @@ def test_a_topic_is_gone_only_where_the_cluster_says_so(metadata: TopicMetadata,
         ("error 999", "unavailable"),
     ],
 )
-def test_the_leaders_answer_decides_the_status_of_a_partition(error: str, status: str) -> None:
+def test_the_leaders_answer_decides_the_status_of_a_partition(error, status):
     brokers = FakeBrokers(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): error, ("t", 1): (3, 4)})
     assert seen(brokers, ("t", 0)) == [("t", "t" * 22, 0, None, None, status), ("t", "t" * 22, 1, 3, 4, "ok")]
 
 
-def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lacks_unknown() -> None:
+def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lacks_unknown():
     brokers = FakeBrokers(known=[topic("t", (1, None), "t" * 22)], ends={("t", 0): (3, 4)})
     assert seen(brokers, ("t", 0), ("t", 7), ("t", -1)) == [
         ("t", "t" * 22, -1, None, None, "unknown_topic"),
@@ -90,13 +89,13 @@ def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lack
 class Losing(FakeBrokers):
     """Its leaders disappear while they are asked."""
 
-    def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
+    def list_offsets(self, partitions, at, **more):
         answers = super().list_offsets(partitions, at, **more)
         self.ends = {("t", 0): "NOT_LEADER_OR_FOLLOWER", ("t", 1): "UNKNOWN_TOPIC_OR_PARTITION"}
         return answers
 
 
-def test_a_start_without_an_end_is_not_reported() -> None:
+def test_a_start_without_an_end_is_not_reported():
     brokers = Losing(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): (3, 4), ("t", 1): (3, 4)})
     assert seen(brokers, ("t", 0)) == [
         ("t", "t" * 22, 0, None, None, "unavailable"),
@@ -104,7 +103,7 @@ def test_a_start_without_an_end_is_not_reported() -> None:
     ]
 
 
-def test_thousands_of_topics_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_topics_are_asked_for_in_lots(monkeypatch):
     monkeypatch.setattr(cluster_facts, "TOPICS_AT_ONCE", 4)
     names = [f"t{number}" for number in range(10)]
     brokers = FakeBrokers(known=[topic(name, (1, 2)) for name in names])
@@ -120,12 +119,12 @@ class Slow(FakeBrokers):
 
     clock = 0.0
 
-    def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
+    def list_offsets(self, partitions, at, **more):
         self.clock += 9
         return super().list_offsets(partitions, at, **more)
 
 
-def test_the_wait_for_partitions_without_leaders_is_limited_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_partitions_without_leaders_is_limited_in_total(monkeypatch):
     monkeypatch.setattr(cluster_facts, "TOPICS_AT_ONCE", 1)
     brokers = Slow(known=[topic(f"t{number}", (None, 1)) for number in range(4)])
     monkeypatch.setattr(cluster_facts.time, "monotonic", lambda: brokers.clock)
@@ -134,7 +133,7 @@ def test_the_wait_for_partitions_without_leaders_is_limited_in_total(monkeypatch
     assert waits == [15_000, 6_000, 0, 0]
 
 
-def test_rows_fit_the_table_and_notes_name_what_is_missing() -> None:
+def test_rows_fit_the_table_and_notes_name_what_is_missing():
     brokers = FakeBrokers(
         known=[topic("t", (1, None), "t" * 22), FORBIDDEN, TopicMetadata("hidden", None, {}, FORBIDDEN.error)],
         ends={("t", 0): (3, 4)},

@@ -5,36 +5,47 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Iterator
+import struct
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 
 from kgroups_spark import errors
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import Shortfall, unsettled_note
+from kgroups_spark.audit.run import run_audit
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
-from kgroups_spark.findings.finding import KINDS, Finding
+from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
-from tests.chosen import Chosen
-from tests.findings.logs import DAY, Log
+from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
-from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
-from tests.nights.nights_here import CLOCK_MS, LOOKING, Audited, How, audit, audit_nights, new_lake
+from tests.logs.log_files import of_one_leader, random_cuts, read_zip
+from tests.nights.nights_here import (
+    CLOCK_MS,
+    LOOKING,
+    How,
+    audit,
+    audit_nights,
+    new_lake,
+    patched,
+    write_files,
+)
+from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
+from tests.sources.fake_cluster import TOPIC
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 RELEASES = ("4.3", "4.0.0", "3.9", "2.3", "0.9")
@@ -42,7 +53,7 @@ MONTH = 30 * DAY
 
 
 @cache
-def logs() -> dict[str, Files]:
+def logs():
     """By name: what Kafka's own classes wrote in any order, what brokers wrote, and small hand-made logs."""
     generated = {f"generated {name}": files for name, files in read_zip(GENERATED).items()}
     recorded = {f"recorded {name}": files for name, files in read_zip(CORPORA).items()}
@@ -51,7 +62,7 @@ def logs() -> dict[str, Files]:
     return generated | recorded | made | {f"eventful {seed}": EventLog(seed).files for seed in range(10)}
 
 
-def check(found: Audited) -> Audited:
+def check(found):
     """Every record is in one table; the ledger holds moments; everything was looked for."""
     assert found.record_count() == found.records_read()
     assert found.newest.as_of is not None and found.newest.as_of <= datetime.fromtimestamp(
@@ -62,7 +73,7 @@ def check(found: Audited) -> Audited:
     return found
 
 
-def test_mixed_commits_are_those_of_one_night() -> None:
+def test_mixed_commits_are_those_of_one_night():
     log = Log().commit("g", producer=7).end(7)
     before, whole = log.files, log.commit("g", times=2).commit("g", partition=1).files
     (found,) = [each for each in check(audit(whole, LOOKING)).found() if each["finding"] == "mixed_commits"]
@@ -75,7 +86,7 @@ def test_mixed_commits_are_those_of_one_night() -> None:
         assert [each for each in check(nights).found() if each["finding"] == "mixed_commits"] == []
 
 
-def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
+def test_every_log_is_audited_to_the_end(chosen):
     """As of its newest time, and a month later, when everything that can be overdue is."""
     for name in chosen.some(sorted(logs()), 1):
         files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS, findings=True)
@@ -87,9 +98,7 @@ def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize(("rounds", "short"), [(1, Shortfall()), (0, Shortfall(unsettled=(0,)))])
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
-    rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(rounds, short, monkeypatch):
     """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
     monkeypatch.setattr(range_decoder, "MOST_ROUNDS", rounds)
     batches = b"".join(batch(offset, [(b"k", b"v")]) for offset in (0, 7, 8))
@@ -100,7 +109,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
     )
 
 
-def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
+def test_damaged_logs_are_audited_to_the_end(chosen):
     names = sorted(logs())
     for seed in chosen.some(range(200), 1):
         rng = random.Random(seed)
@@ -108,7 +117,7 @@ def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
 
 
-def streams_group_that_never_reconciles() -> Log:
+def streams_group_that_never_reconciles():
     """A member has only joined: no current assignment has its state."""
     log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
     log.member("s", "m", record_type=19, **STREAMS_MEMBER)
@@ -124,15 +133,15 @@ STREAMS_MEMBER = {
 }
 
 
-def test_a_member_without_current_assignment_does_not_reconcile() -> None:
+def test_a_member_without_current_assignment_does_not_reconcile():
     audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
     (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
     assert (finding["group_id"], finding["member_id"]) == ("s", "m")
     assert "has no assignment at all" in finding["detail"]
 
 
-def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str, *how: Any) -> Iterator[Finding]:
+def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
+    def broken(name, *how):
         if name == "commit_storm":
             raise ZeroDivisionError("a name of the log")
         return found_by_sql(name, *how)
@@ -153,10 +162,10 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
-def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error, monkeypatch):
     monkeypatch.setattr(errors, "SURVIVED", (Exception,))
 
-    def fail() -> None:
+    def fail():
         raise error
 
     reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
@@ -178,7 +187,7 @@ def test_removed_groups_still_count_for_the_number_of_offsets_partitions():
         log.classic(names[0])
 
 
-def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
+def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one():
     files = dense_log(1, 5)
     audited = audit(files, LOOKING)
     logs = audited.session.store.logs
@@ -189,10 +198,64 @@ def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
         audited.night(files, LOOKING)
 
 
-def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_ledger() -> None:
+def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_ledger():
     files = dense_log(1, 5)
     audited = audit(files, LOOKING)
     exists = iter([False])  # the other one creates it, and adds rows, after this look
     with mock.patch.object(Lake, "exists", lambda lake: next(exists, True)):
         audited.night(files, LOOKING)
     assert [night.audit.audit_id for night in audited.nights] == [1, 2]
+
+
+# A checkpoint of high watermarks that is older than the log: a folder that was copied, and its checkpoint was not.
+OLD = CLOCK_MS - DAY
+
+
+def commit(offset, ms):
+    key = struct.pack(">h", 1) + b"\0\5group" + b"\0\5topic" + struct.pack(">i", 0)
+    value = struct.pack(">hqi", 3, offset, -1) + b"\0\0" + struct.pack(">q", ms)
+    return batch(offset, [(key, value)], base_timestamp=ms, max_timestamp=ms, leader_epoch=5)
+
+
+def night(lake, committed, *times, topic=TOPIC):
+    """An audit of commits at these times, of which `committed` are below the high watermark."""
+    log = lake.folder / "log"
+    log.mkdir(exist_ok=True)
+    data = b"".join(commit(offset, ms) for offset, ms in enumerate(times))
+    write_files(log, {f"{topic}-0/{0:020}.log": data})
+    (log / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {committed}\n")
+    with in_memory(), patched(How(clock_ms=CLOCK_MS, findings=True)):
+        done = run_audit(lake.session, AuditOptions(lake=lake.lake, segments=[str(log)], offsets_partitions=1))
+    lake._ended(done)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("committed", "times", "is_stale"),
+    [
+        (2, (OLD, OLD + MINUTE, OLD + HOUR, OLD + HOUR + MINUTE + 1), True),
+        (0, (OLD, OLD + HOUR), True),
+        # A broker was idle for an hour, then wrote for a minute.
+        (2, (OLD, OLD + MINUTE, OLD + HOUR, OLD + HOUR + MINUTE), False),
+        (1, (OLD, OLD + HOUR), False),
+        # The last one has no time, or one that does not count.
+        (1, (OLD, OLD, -1), False),
+        (1, (OLD, OLD, CLOCK_MS + 2 * DAY), False),
+        (4, (OLD, OLD, OLD + HOUR, OLD + 2 * HOUR), False),
+    ],
+)
+def test_a_checkpoint_that_hides_more_than_a_minute_is_a_shortfall(committed, times, is_stale):
+    lake = new_lake()
+    done = night(lake, committed, *times)
+    assert done.lacks_records == is_stale
+    notes = [note for note in done.audit.notes or () if "at or above the high watermark" in note]
+    assert len(notes) == (committed < len(times))
+    assert any("it is older than the log of 1 partition (0)" in note for note in notes) == is_stale
+    found = [row for row in lake.found() if row["finding"] == "stale_checkpoint"]
+    assert [row["offsets_partition"] for row in found] == [0] * is_stale
+    if is_stale:
+        assert found[0]["detail"].startswith("2 offsets of offsets partition 0 were not read, 1")
+    # With the file as it should be nothing is left to say.
+    done = night(lake, len(times), *times)
+    assert not done.lacks_records
+    assert len(lake.rows("offset_commits")) == len(times)

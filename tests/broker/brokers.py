@@ -13,6 +13,7 @@ import base64
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -22,12 +23,110 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Self
 
+import trustme
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from tests.broker.certificates import Certificates
-from tests.broker.jars import kafka_jars
-from tests.broker.ports import HOST, Port, listens
-from tests.maven import one_at_a_time
+from tests.maven import asked_for, downloaded_jars, one_at_a_time
+
+
+# A certificate authority of its own for each test, with a broker's certificate and a client's, as PEM files.
+class Certificates:
+    """`authority`: the certificate to trust. `server`, `client`: a key, its certificate and what signed that."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        issuer = trustme.CA(organization_name="kgroups-spark tests")
+        self.authority = folder / "authority.pem"
+        self.authority.write_bytes(issuer.cert_pem.bytes())
+        self.server = _written(folder / "server.pem", issuer.issue_cert("127.0.0.1", "localhost"))
+        self.client = _written(folder / "client.pem", issuer.issue_cert("auditor@example.org"))
+
+
+def _written(file: Path, issued: trustme.LeafCert) -> Path:
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    # Kafka reads keys in PKCS#8 alone.
+    pem = [key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())]
+    file.write_bytes(b"".join(pem + [each.bytes() for each in issued.cert_chain_pems]))
+    return file
+
+
+# Kafka's own jars from Maven Central, in the project's cache: a broker, its tools and the Java clients.
+# kafka-tools has the dump tools of 4.x, kafka-streams the streams client; both are asked for what they bring.
+# `exactly_once` is known to the streams clients up to 3.9.
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "4.3.1": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-tools", "org.apache.kafka:kafka-streams"),
+    "4.4.0": ("org.apache.kafka:kafka_2.13",),
+    "3.9.2": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-streams"),
+}
+# Kafka's own choice for its log, log4j, is not among what its modules ask for.
+LOGGER = "org.slf4j:slf4j-simple:1.7.36"
+# Dependencies of these modules that neither brokers in KRaft mode nor our clients load: Connect and its web server,
+# RocksDB (70 MB), the dependencies of ZooKeeper. Names are regular expressions, as Ivy has them. A release has 130 MB
+# with them, 42 without.
+NOT_NEEDED = (
+    "org[.]apache[.]kafka:connect-.*",
+    "org[.]rocksdb:.*",
+    "org[.]eclipse[.]jetty.*:.*",
+    "org[.]glassfish.*:.*",
+    "(jakarta|javax|com[.]sun|io[.]swagger|io[.]netty|ch[.]qos).*:.*",
+    "com[.]fasterxml[.]jackson[.](module|jakarta).*:.*",
+    "(io[.]github[.]classgraph|org[.]apache[.]maven|org[.]codehaus.*|org[.]javassist|aopalliance|org[.]jspecify):.*",
+    "(org[.]apache[.]commons|commons-(beanutils|collections|digester)):.*",
+    "org[.]scala-lang:scala-reflect",
+)
+
+
+def kafka_jars(release: str) -> list[str]:
+    """The class path of a release, downloaded when it is not there. Raises RuntimeError with what Ivy said."""
+    modules = [f"{module}:{release}" for module in MODULES[release]]
+    return downloaded_jars(f"kafka-{release}", asked_for([*modules, LOGGER], "default", NOT_NEEDED))
+
+
+HOST = "127.0.0.1"
+# Below the ports from which a system takes those of outgoing connections: while a broker is down, it keeps its port,
+# and no client connects to itself on it.
+PORTS = range(21_000, 29_000)
+
+
+class Port:
+    """A port of ours until it is released.
+
+    Reserved between processes by a UDP socket of that number: TCP's ports are others, and brokers listen there.
+    """
+
+    def __init__(self) -> None:
+        for number in PORTS:
+            reserved = _bound(number)
+            if reserved is not None:
+                self.number, self._reserved = number, reserved
+                return
+        raise RuntimeError(f"all ports from {PORTS.start} to {PORTS.stop} are taken")
+
+    def release(self) -> None:
+        self._reserved.close()
+
+
+def _bound(number: int) -> socket.socket | None:
+    reserved = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        reserved.bind((HOST, number))
+        with socket.socket() as server:
+            # As brokers do: connections that have just ended do not keep them from listening.
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((HOST, number))
+    except OSError:
+        reserved.close()
+        return None
+    return reserved
+
+
+def listens(port: int) -> bool:
+    """Whether a process takes connections there."""
+    with socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex((HOST, port)) == 0
+
 
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # Kafka logs warnings and errors alone, with the time of day.

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.broker.brokers import TWO_PHASE, Brokers
@@ -13,7 +9,7 @@ from tests.broker.live_audits import AuditCommand
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(item, call):
     """A failure shows how the logs of the running brokers end."""
     report = yield
     if report.failed:
@@ -24,33 +20,33 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.fixture
-def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
+def audit_command(capfd, tmp_path):
     """It starts Spark, but where `commands_have_the_session`."""
     return AuditCommand(capfd, tmp_path)
 
 
 @pytest.fixture
-def commands_have_the_session(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def commands_have_the_session(session, monkeypatch):
     """They start none."""
     monkeypatch.setattr("kgroups_spark.cli.audit.start_engine", lambda *_: session)
 
 
 @pytest.fixture(scope="session")
-def kafka_4_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def kafka_4_3(tmp_path_factory):
     """One broker of 4.3.1, for all tests that do not mind each other's groups."""
     with Brokers("4.3.1", tmp_path_factory.mktemp("kafka") / "brokers", TWO_PHASE) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="session")
-def kafka_4_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def kafka_4_4(tmp_path_factory):
     """The same of 4.4.0."""
     with Brokers("4.4.0", tmp_path_factory.mktemp("kafka") / "brokers", TWO_PHASE) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="session")
-def kafka_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def kafka_3_9(tmp_path_factory):
     """The same of 3.9.2, whose coordinator is Scala's."""
     with Brokers("3.9.2", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
         yield brokers

@@ -21,8 +21,7 @@ import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, JavaMember, launch_gateway
 from py4j.protocol import STATIC_PREFIX
 
-from tests.broker.brokers import JAVA, QUIET, classes, java, until
-from tests.broker.jars import kafka_jars
+from tests.broker.brokers import JAVA, QUIET, classes, java, kafka_jars, until
 
 RELEASE = "4.3.1"
 Slot = tuple[str, int]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 from unittest import mock
 
 import pytest
@@ -22,12 +20,12 @@ from confluent_kafka.admin import (
 )
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets
+from kgroups_spark.audit.cluster_facts import cluster_facts, topic_offsets
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.replay.state_logs import ClusterFact
 from tests.broker.brokers import Brokers, Security, until
-from tests.broker.live_audits import AuditCommand, last_finished
+from tests.broker.live_audits import last_finished
 from tests.broker.members import SILENT
 from tests.chosen import one_of
 from tests.nights.lakes import rows
@@ -50,15 +48,15 @@ OLD: Mapping[str, tuple[Mapping[str, str], str]] = {
 class Client:
     """A cluster's owner: sets up what a test needs there."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers):
         self.brokers = brokers
         self.settings = {"bootstrap.servers": brokers.address, "broker.address.family": "v4"}
         self.admin = AdminClient(self.settings, logger=SILENT)
 
-    def cluster(self) -> Cluster:
+    def cluster(self):
         return Cluster(client_properties(self.brokers.address, {}))
 
-    def topic(self, name: str, partitions: int = 1, records: int = 0) -> None:
+    def topic(self, name, partitions=1, records=0):
         self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
         until(f"topic {name} is known", lambda: name in self.admin.list_topics(timeout=30).topics)
         producer = Producer(self.settings, logger=SILENT)
@@ -66,22 +64,22 @@ class Client:
             producer.produce(name, f"record {number}", partition=0)
         assert producer.flush(30) == 0
 
-    def commit(self, group: str, *offsets: TopicPartition) -> None:
+    def commit(self, group, *offsets):
         consumer = Consumer({**self.settings, "group.id": group}, logger=SILENT)
         try:
             consumer.commit(offsets=list(offsets), asynchronous=False)
         finally:
             consumer.close()
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name):
         self.admin.delete_topics([name])[name].result(30)
         until(f"topic {name} is gone", lambda: name not in self.admin.list_topics(timeout=30).topics)
 
-    def end(self, topic: str, partition: int, spec: OffsetSpec) -> int:
+    def end(self, topic, partition, spec):
         place = TopicPartition(topic, partition)
         return int(self.admin.list_offsets({place: spec})[place].result(30).offset)
 
-    def configure_group(self, group: str, name: str, value: str) -> None:
+    def configure_group(self, group, name, value):
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource
         change = resource.AlterableConfig(name=name, config_operation=0, value=value)
         wanted = resource(resource_type=32, resource_name=group, configs=[change])
@@ -91,7 +89,7 @@ class Client:
 
 
 @pytest.fixture(scope="module", params=["4.3", *one_of(*OLD)])
-def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, str]]:
+def asked(request, tmp_path_factory):
     """A cluster, and the release that it should be given."""
     if request.param not in OLD:
         yield request.getfixturevalue("secured"), request.param
@@ -105,7 +103,7 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield client, expected
 
 
-def test_facts_that_a_cluster_reports_of_itself(asked: tuple[Client, str]) -> None:
+def test_facts_that_a_cluster_reports_of_itself(asked):
     client, expected = asked
     with client.cluster() as cluster:
         reported = cluster_facts(cluster)
@@ -128,7 +126,7 @@ def test_facts_that_a_cluster_reports_of_itself(asked: tuple[Client, str]) -> No
     assert retention == ["77"]
 
 
-def test_ends_of_topics_equal_those_of_the_admin_client(asked: tuple[Client, str]) -> None:
+def test_ends_of_topics_equal_those_of_the_admin_client(asked):
     client, _ = asked
     client.admin.delete_records([TopicPartition("t", 0, 3)])[TopicPartition("t", 0)].result(30)
     committed = [("t", 0), ("t", 9), ("never made", 0), ("no topic's name!", 1)]
@@ -147,7 +145,7 @@ def test_ends_of_topics_equal_those_of_the_admin_client(asked: tuple[Client, str
         assert client.end("t", row.partition, OffsetSpec.latest()) == row.log_end_offset
 
 
-def test_a_deleted_topic_is_unknown_and_the_question_does_not_create_it_again(asked: tuple[Client, str]) -> None:
+def test_a_deleted_topic_is_unknown_and_the_question_does_not_create_it_again(asked):
     client, _ = asked
     client.topic("short-lived", records=1)
     client.delete_topic("short-lived")
@@ -157,7 +155,7 @@ def test_a_deleted_topic_is_unknown_and_the_question_does_not_create_it_again(as
         assert "short-lived" not in cluster.topics()
 
 
-def test_the_end_is_the_high_watermark_not_that_of_an_open_transaction(asked: tuple[Client, str]) -> None:
+def test_the_end_is_the_high_watermark_not_that_of_an_open_transaction(asked):
     client, _ = asked
     client.topic("in-transaction", records=4)
     producer = Producer({**client.settings, "transactional.id": "p"}, logger=SILENT)
@@ -172,7 +170,7 @@ def test_the_end_is_the_high_watermark_not_that_of_an_open_transaction(asked: tu
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def secured(tmp_path_factory):
     """A cluster with ACLs, committed offsets of two topics, and a configuration of a group."""
     security = Security(listeners=("SASL_SSL",), acls=True)
     with Brokers("4.3.1", tmp_path_factory.mktemp("acls") / "brokers", RETENTION, security=security) as brokers:
@@ -184,9 +182,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-def of_auditor(brokers: Brokers) -> dict[str, str]:
+def of_auditor(brokers):
     """The properties of its client."""
-    assert brokers.certificates is not None and brokers.security is not None
     ((name, password),) = brokers.security.users.items()
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
@@ -198,7 +195,7 @@ def of_auditor(brokers: Brokers) -> dict[str, str]:
     }
 
 
-def acl(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+def acl(resource, name, operation):
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
     return AclBinding(resource, name, literal, "User:auditor", "*", operation, allow)
 
@@ -217,7 +214,7 @@ ANYTHING = AclBindingFilter(
 )
 
 
-def allow(client: Client, bindings: list[AclBinding]) -> None:
+def allow(client, bindings):
     """The ACLs of the cluster are these, and the broker knows."""
     for deleted in client.admin.delete_acls([ANYTHING]).values():
         deleted.result(30)
@@ -226,7 +223,7 @@ def allow(client: Client, bindings: list[AclBinding]) -> None:
     until("the ACLs", lambda: set(client.admin.describe_acls(ANYTHING).result(30)) == set(bindings))
 
 
-def asked_by_auditor(client: Client) -> tuple[ClusterFacts, dict[str, tuple[Any, ...]]]:
+def asked_by_auditor(client):
     address = client.brokers.addresses("SASL_SSL")
     with Cluster(client_properties(address, of_auditor(client.brokers))) as cluster:
         found = topic_offsets(cluster, [("t", 0), ("u", 0), ("gone", 0)])
@@ -237,7 +234,7 @@ def asked_by_auditor(client: Client) -> tuple[ClusterFacts, dict[str, tuple[Any,
 WHOLE = {"t": (20, "ok"), "u": (20, "ok"), "gone": (None, "unknown_topic")}
 
 
-def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
+def test_with_all_acls_nothing_is_missing(secured):
     allow(secured, list(ACLS.values()))
     reported, ends = asked_by_auditor(secured)
     assert reported.release_version == "4.3"
@@ -247,7 +244,7 @@ def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
     assert ends == WHOLE
 
 
-def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client) -> None:
+def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured):
     but_topics = [binding for name, binding in ACLS.items() if name != "DESCRIBE on topics"]
     allow(secured, [*but_topics, acl(ResourceType.TOPIC, "t", AclOperation.DESCRIBE)])
     reported, ends = asked_by_auditor(secured)
@@ -258,8 +255,8 @@ def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client
 
 @pytest.mark.parametrize(("allowed", "grant"), [([], "DESCRIBE"), ([AclOperation.DESCRIBE], "READ")])
 def test_an_audit_that_may_not_read_the_topic_is_refused_before_spark_starts(
-    secured: Client, tmp_path: Path, audit_command: AuditCommand, allowed: list[AclOperation], grant: str
-) -> None:
+    secured, tmp_path, audit_command, allowed, grant
+):
     allow(secured, [acl(ResourceType.TOPIC, OFFSETS, operation) for operation in allowed])
     address = secured.brokers.addresses("SASL_SSL")
     with mock.patch("kgroups_spark.cli.audit.start_engine", side_effect=AssertionError("Spark was started")):
@@ -270,9 +267,7 @@ def test_an_audit_that_may_not_read_the_topic_is_refused_before_spark_starts(
 
 
 @pytest.mark.usefixtures("commands_have_the_session")
-def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(
-    secured: Client, tmp_path: Path, audit_command: AuditCommand
-) -> None:
+def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(secured, tmp_path, audit_command):
     allow(secured, [ACLS["READ on the offsets topic"]])
     lake, address = tmp_path / "lake", secured.brokers.addresses("SASL_SSL")
     said = audit_command(lake, address, properties=of_auditor(secured.brokers))

@@ -7,13 +7,12 @@ something else than its log.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kgroups_spark.lake.local import Local
 from tests.broker.lab import expected_in, reported
+from tests.broker.live_audits import ONLY_A_CLUSTER_SAYS
 from tests.broker.nights import (
     AFTER_EXPIRY,
     BEFORE_EXPIRY,
@@ -24,13 +23,10 @@ from tests.broker.nights import (
     NIGHTS,
     RESTARTED,
     SCENARIOS,
-    Played,
-    Row,
     names_with,
     played,
 )
-from tests.broker.scenarios.offsets import RETENTION_MS
-from tests.broker.small_log import ONLY_A_CLUSTER_SAYS
+from tests.broker.scenarios import RETENTION_MS
 from tests.nights import broker_answers
 from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.nights.reported_tables import traffic_of
@@ -46,9 +42,7 @@ COMPARED_OTHERWISE = {*ONLY_A_CLUSTER_SAYS, "group_members", "group_traffic"}
 
 
 @pytest.fixture(scope="module")
-def nights(
-    request: pytest.FixtureRequest, session: Any, local: Local, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Played]:
+def nights(request, session, local, tmp_path_factory):
     """The nights of the clusters that the tests of this run ask for."""
     params = [item.callspec.params for item in request.session.items if item.path == request.path]
     asked = {(each["release"], names_with(each.get("name", BEFORE_EXPIRY))) for each in params}
@@ -57,7 +51,7 @@ def nights(
 
 
 @every_night
-def test_the_scenarios_reached_their_expected_states(nights: Played, release: str, name: str) -> None:
+def test_the_scenarios_reached_their_expected_states(nights, release, name):
     expected, answer = nights[release, name].expected, nights[release, name].answer
     assert bool(expected) == (name != RESTARTED)
     assert {each: expected_in(answer, of_scenario) for each, of_scenario in expected.items()} == {
@@ -65,47 +59,21 @@ def test_the_scenarios_reached_their_expected_states(nights: Played, release: st
     }
 
 
+@pytest.mark.parametrize(
+    "question",
+    [broker_answers.groups, broker_answers.members, broker_answers.committed_offsets, broker_answers.pending_offsets],
+)
 @each_lake
 @every_night
-def test_groups_are_those_that_the_broker_lists_and_describes(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
-    ours, said = broker_answers.groups(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert said
-    assert ours == said
-
-
-@each_lake
-@every_night
-def test_members_are_those_that_the_broker_describes(nights: Played, release: str, name: str, lake: str) -> None:
-    ours, said = broker_answers.members(nights[release, name].rows_of(lake), nights[release, name].loaded)
+def test_tables_say_what_the_broker_says(nights, release, name, lake, question):
+    ours, said = question(nights[release, name].rows_of(lake), nights[release, name].loaded)
     assert any(said.values())
     assert ours == said
 
 
 @each_lake
 @every_night
-def test_committed_offsets_are_those_that_the_broker_serves(nights: Played, release: str, name: str, lake: str) -> None:
-    ours, said = broker_answers.committed_offsets(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert said
-    assert ours == said
-
-
-@each_lake
-@every_night
-def test_pending_offsets_are_those_that_the_broker_calls_unstable(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
-    ours, said = broker_answers.pending_offsets(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert any(said.values())
-    assert ours == said
-
-
-@each_lake
-@every_night
-def test_open_transactions_are_those_of_producers_and_of_their_coordinator(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
+def test_open_transactions_are_those_of_producers_and_of_their_coordinator(nights, release, name, lake):
     rows, answer = nights[release, name].rows_of(lake), nights[release, name].answer
     ours, said = broker_answers.open_transactions(rows, answer)
     assert any(said.values())
@@ -117,9 +85,7 @@ def test_open_transactions_are_those_of_producers_and_of_their_coordinator(
 
 @each_lake
 @every_night
-def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
+def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(nights, release, name, lake):
     said = {
         group: sorted([topic, partition] for topic, partition, _ in offsets)
         for group, offsets in nights[release, name].answer["share_start_offsets"].items()
@@ -129,9 +95,7 @@ def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_na
 
 @each_lake
 @every_night
-def test_audits_end_where_the_log_ends_and_keep_every_record(
-    nights: Played, release: str, name: str, lake: str
-) -> None:
+def test_audits_end_where_the_log_ends_and_keep_every_record(nights, release, name, lake):
     summary = nights[release, name].summaries[lake]
     ends = {str(each.offsets_partition): each.end_offset for each in summary.audit.partitions}
     assert ends == nights[release, name].answer["ends"]
@@ -140,7 +104,7 @@ def test_audits_end_where_the_log_ends_and_keep_every_record(
 
 
 @every_night
-def test_both_lakes_are_the_same(nights: Played, release: str, name: str) -> None:
+def test_both_lakes_are_the_same(nights, release, name):
     live, copy = (nights[release, name].contents[lake] for lake in (LIVE, COPY))
     for table in live.keys() - COMPARED_OTHERWISE:
         assert live[table] == copy[table], table
@@ -161,7 +125,7 @@ def test_both_lakes_are_the_same(nights: Played, release: str, name: str) -> Non
 
 
 @every_night
-def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights: Played, release: str, name: str) -> None:
+def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights, release, name):
     night, answer = nights[release, name], nights[release, name].answer
     live, copy = ({row["topic_id"]: row["topic"] for row in night.tables[lake]["topics"]} for lake in (LIVE, COPY))
     assert live.items() >= copy.items()
@@ -190,7 +154,7 @@ def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights: Played, 
 
 @pytest.mark.parametrize("release", [pytest.param(each, marks=MARKS[each, EXPIRY]) for each in SCENARIOS])
 @each_lake
-def test_offsets_and_groups_expire_as_foreseen(nights: Played, release: str, lake: str) -> None:
+def test_offsets_and_groups_expire_as_foreseen(nights, release, lake):
     before, after = nights[release, BEFORE_EXPIRY], nights[release, AFTER_EXPIRY]
     there, left = (
         {slot(row) for row in night.tables[lake]["committed_offsets"] if row["group_id"] != "fresh"}
@@ -205,7 +169,7 @@ def test_offsets_and_groups_expire_as_foreseen(nights: Played, release: str, lak
     assert (summary.retention_ms, summary.retention_source) == (RETENTION_MS, "broker" if lake == LIVE else "option")
 
 
-def with_topics_completed(member: Row, ids: dict[str, str]) -> Row:
+def with_topics_completed(member, ids):
     """The member with names and ids of all topics, its partitions in their order, without who wrote the row."""
     names = {topic_id: name for name, topic_id in ids.items()}
     completed = {name: value for name, value in member.items() if name != "audit_id"}
@@ -222,12 +186,12 @@ def with_topics_completed(member: Row, ids: dict[str, str]) -> Row:
     return completed
 
 
-def producers(rows: list[Row]) -> set[tuple[int, int, int]]:
+def producers(rows):
     """Offsets partition, id and epoch."""
     return {(row["offsets_partition"], row["producer_id"], row["producer_epoch"]) for row in rows}
 
 
-def share_partitions(records: list[Row]) -> dict[str, list[list[Any]]]:
+def share_partitions(records):
     """Topics and partitions that the last ShareGroupStatePartitionMetadata of each group calls initialized."""
     groups: dict[str, list[list[Any]]] = {}
     for row in sorted(records, key=lambda row: row["log_offset"]):
@@ -241,5 +205,5 @@ def share_partitions(records: list[Row]) -> dict[str, list[list[Any]]]:
     return groups
 
 
-def slot(row: Row) -> tuple[str, str, int]:
+def slot(row):
     return row["group_id"], row["topic"], row["partition"]

@@ -3,29 +3,27 @@ each record that it gave up is there once, with its reason, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
-from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 
+pytestmark = pytest.mark.in_turn("dead letters")
+
 TOPIC, QUEUE, GROUP, LIMIT = "letters", "dlq.letters", "workers", 3
 # Offsets of 12 records: released until the limit, rejected, left once until their lock times out, left so until the
 # limit; the last two are accepted.
 RELEASED, REJECTED, LEFT, TIMED_OUT = range(4), range(4, 6), range(6, 8), range(8, 10)
-LOCK_MS = 2_000
+LOCK_MS = 1_000  # the shortest that brokers take
 PROPERTIES = {"unstable.api.versions.enable": "true", "group.share.min.record.lock.duration.ms": str(LOCK_MS)}
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def lake(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dead_letters")
     with Brokers("4.4.0", folder / "brokers", PROPERTIES) as brokers, JavaClients(brokers.address) as clients:
         upgrade = ("--bootstrap-server", brokers.address, "upgrade", "--feature", "share.version=2")
@@ -43,7 +41,7 @@ def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         lab.close()
 
 
-def work(lab: Lab) -> None:
+def work(lab):
     """Until the records that are released have been given up, and those left were delivered again and accepted."""
     kafka, jvm = lab.clients.kafka, lab.clients.jvm
     bytes_of = kafka.common.serialization.ByteArrayDeserializer
@@ -54,7 +52,7 @@ def work(lab: Lab) -> None:
     kinds = kafka.clients.consumer.AcknowledgeType
     deliveries: dict[int, int] = {}
 
-    def has_finished() -> bool:
+    def has_finished():
         late = []
         for record in list(consumer.poll(jvm.java.time.Duration.ofMillis(300)).iterator()):
             offset = record.offset()
@@ -66,7 +64,7 @@ def work(lab: Lab) -> None:
             consumer.acknowledge(record, kind)
         consumer.commitSync()
         if late:
-            lab.clients.sleep(2 * LOCK_MS / 1000)
+            lab.clients.sleep(1.5 * LOCK_MS / 1000)
         for record in late:
             consumer.acknowledge(record, kinds.ACCEPT)
         consumer.commitSync()  # too late: refused, or without effect
@@ -78,11 +76,11 @@ def work(lab: Lab) -> None:
     lab.await_group(GROUP, "share", "Empty", 0)
 
 
-def asked(lake: str, query: str) -> list[dict[str, Any]]:
+def asked(lake, query):
     return kgroups_spark.open_lake(lake).rows(query)
 
 
-def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake: str) -> None:
+def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake):
     rows = asked(lake, "SELECT * FROM dead_letters ORDER BY first_offset")
     reasons = {
         offset: (row["reason"], row["queue_topic"])
@@ -95,7 +93,7 @@ def test_each_record_that_was_given_up_is_there_once_with_its_reason(lake: str) 
     assert all(row["given_up_at"] is not None and row["topic"] == TOPIC for row in rows)
 
 
-def test_redeliveries_are_those_of_the_group_at_least(lake: str) -> None:
+def test_redeliveries_are_those_of_the_group_at_least(lake):
     [row] = asked(
         lake, "SELECT group_id, sum(redeliveries) AS times, max(delivery_count) AS most FROM redeliveries GROUP BY 1"
     )
@@ -104,8 +102,8 @@ def test_redeliveries_are_those_of_the_group_at_least(lake: str) -> None:
     assert 0 < row["times"] <= again
 
 
-def test_nothing_else_is_found(lake: str) -> None:
+def test_nothing_else_is_found(lake):
     found = {row["finding"] for row in asked(lake, "SELECT finding FROM current_findings")}
     assert not found & {"share_window_full", "share_records_archiving", "share_delivery_near_limit"}
     [window] = asked(lake, "SELECT record_locks, is_full FROM share_windows")
-    assert (window["record_locks"], window["is_full"]) == (2000, False)
+    assert (window["record_locks"], window["is_full"]) == (LOCK_MS, False)

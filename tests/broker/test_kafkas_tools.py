@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.cluster.client_properties import client_properties
-from kgroups_spark.lake.local import Local
 from tests.broker.answers import Asking
-from tests.broker.brokers import Brokers, until
+from tests.broker.brokers import until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
+
+pytestmark = pytest.mark.in_turn("Kafka's tools")
 
 GROUP, TOPIC = "paid-orders", "orders"
 Seen = dict[tuple[str, int], int]
@@ -25,7 +23,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 @pytest.fixture(scope="module")
-def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
+def lab(kafka_4_3):
     """A transaction is open."""
     with JavaClients(kafka_4_3.address) as clients:
         lab = Lab(kafka_4_3, clients)
@@ -38,7 +36,7 @@ def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local, lab, tmp_path_factory):
     """Without `__transaction_state`: age alone shows what may hang."""
     folder = tmp_path_factory.mktemp("plain_consumers") / "lake"
     run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {}), include=()))
@@ -50,7 +48,7 @@ READ_TOPIC, NAMES = "read", ("several", 'a, "b"', " ü#; ")
 
 
 @pytest.fixture(scope="module")
-def gone(lab: Lab) -> tuple[int, dict[str, Offsets], dict[str, Offsets]]:
+def gone(lab):
     """Groups that committed twice and were deleted: a moment between, and what each had before it and at the end."""
     slots = lab.topic(READ_TOPIC, 3, records=90)
     first: dict[str, Offsets] = {}
@@ -70,13 +68,13 @@ def gone(lab: Lab) -> tuple[int, dict[str, Offsets], dict[str, Offsets]]:
 
 
 @pytest.fixture(scope="module")
-def lake_without_them(local: Local, lab: Lab, gone: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake_without_them(local, lab, gone, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "lake"
     run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {})))
     return folder
 
 
-def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets]:
+def imported(lab, file, groups):
     """The offsets of the groups after Kafka's tool has imported the file. The groups are then deleted again."""
     named = [word for group in groups for word in ("--group", group)]
     said = lab.clients.tool(
@@ -92,9 +90,7 @@ def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets
     return found
 
 
-def test_kafkas_tool_brings_back_several_groups_as_of_a_moment(
-    lab: Lab, gone: Any, lake_without_them: Path, tmp_path: Path
-) -> None:
+def test_kafkas_tool_brings_back_several_groups_as_of_a_moment(lab, gone, lake_without_them, tmp_path):
     between, first, _ = gone
     file = tmp_path / "offsets.csv"
     command = ["export-offsets", "--lake", str(lake_without_them), "--as-of", str(between), "--output", str(file)]
@@ -104,8 +100,8 @@ def test_kafkas_tool_brings_back_several_groups_as_of_a_moment(
 
 @pytest.mark.parametrize("group", NAMES)
 def test_the_command_that_describe_prints_brings_back_a_removed_group(
-    lab: Lab, gone: Any, lake_without_them: Path, tmp_path: Path, group: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+    lab, gone, lake_without_them, tmp_path, group, capsys
+):
     _, _, last = gone
     assert main(["describe", "--lake", str(lake_without_them), "--group", group]) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "kgroups export-offsets" in line]
@@ -116,9 +112,7 @@ def test_the_command_that_describe_prints_brings_back_a_removed_group(
     assert imported(lab, file, (group,)) == {group: last[group]}
 
 
-def test_the_command_that_pending_prints_ends_the_transaction(
-    lab: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_that_pending_prints_ends_the_transaction(lab, lake, capsys):
     """Last of all here: no other test finds it open."""
     capsys.readouterr()
     assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", "0ms"]) == 0

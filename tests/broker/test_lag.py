@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -15,13 +12,14 @@ from confluent_kafka.admin import AdminClient
 
 from kgroups_spark.audit import run
 from kgroups_spark.cli.main import main
-from kgroups_spark.lake.local import Local
-from tests.broker.brokers import Brokers, until
+from tests.broker.brokers import until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 from tests.broker.members import SILENT
 from tests.nights.lakes import rows
+
+pytestmark = pytest.mark.in_turn("lag")
 
 TOOL = "consumer.group.ConsumerGroupCommand"
 PAUSED, STOPPED, READS_ON, LIMITED = "paused", "stopped", "reads-on", "with-a-config"
@@ -32,11 +30,11 @@ class AnHourAgo(datetime):
     """The clock of the first audit: findings compare audits that are ten minutes apart or more."""
 
     @classmethod
-    def now(cls, tz: Any = None) -> datetime:
+    def now(cls, tz=None):
         return datetime.now(tz) - timedelta(hours=1)
 
 
-def produce(lab: Lab, topic: str, records: int) -> None:
+def produce(lab, topic, records):
     producer = Producer({"bootstrap.servers": lab.address, "broker.address.family": "v4"}, logger=SILENT)
     for _ in range(records):
         producer.produce(topic, "later", partition=0)
@@ -44,7 +42,7 @@ def produce(lab: Lab, topic: str, records: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def played(kafka_4_4: Brokers) -> Iterator[Lab]:
+def played(kafka_4_4):
     with JavaClients(kafka_4_4.address) as clients:
         lab = Lab(kafka_4_4, clients)
         for topic in ("lag-grows", "lag-cut", "lag-gone"):
@@ -54,7 +52,7 @@ def played(kafka_4_4: Brokers) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, played: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local, played, tmp_path_factory):
     """The lake of two audits, between which it happened."""
     lab = played
     folder = tmp_path_factory.mktemp("lag") / "lake"
@@ -87,7 +85,7 @@ def lake(local: Local, played: Lab, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def of_the_tool(lab: Lab, *options: str) -> list[dict[str, str]]:
+def of_the_tool(lab, *options):
     """The rows that kafka-consumer-groups prints of each group, by its headings."""
     found = []
     for group in GROUPS:
@@ -98,16 +96,14 @@ def of_the_tool(lab: Lab, *options: str) -> list[dict[str, str]]:
     return found
 
 
-def of_describe(lake: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+def of_describe(lake, capsys, *options):
     capsys.readouterr()
     asked = [word for group in GROUPS for word in ("--group", group)]
     assert main(["describe", "--lake", str(lake), "--format", "json", *asked, *options]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
-    played: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(played, lake, capsys):
     said = {
         (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): tuple(
             row[name] for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
@@ -133,9 +129,7 @@ def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(
     }
 
 
-def test_coordinator_and_assignor_are_those_of_kafkas_tool(
-    played: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_coordinator_and_assignor_are_those_of_kafkas_tool(played, lake, capsys):
     names = ("COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
     said = {row["GROUP"]: tuple(row[name] for name in names) for row in of_the_tool(played, "--state")}
     mine = {
@@ -153,7 +147,7 @@ def test_coordinator_and_assignor_are_those_of_kafkas_tool(
     assert mine[STOPPED][2:] == ("Empty", "0")
 
 
-def test_it_is_reported_as_it_was_and_nothing_else(lake: Path) -> None:
+def test_it_is_reported_as_it_was_and_nothing_else(lake):
     found = {(row["finding"], row["group_id"], row["topic"]) for row in rows(lake, "findings") if row["audit_id"] == 2}
     ours = {each for each in found if each[1] in (*GROUPS, LIMITED)}
     assert ours == {
@@ -168,7 +162,7 @@ def test_it_is_reported_as_it_was_and_nothing_else(lake: Path) -> None:
     assert earlier == set()
 
 
-def test_lag_has_a_history(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lag_has_a_history(lake, capsys):
     capsys.readouterr()
     assert main(["lag", "--lake", str(lake), "--format", "json", *("--group", PAUSED), *("--group", STOPPED)]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

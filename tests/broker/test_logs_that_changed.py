@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
 from kgroups_spark.records.segment import scan_batches
-from tests.broker.brokers import Broker, Brokers, new_id, until
-from tests.broker.live_audits import at_fetch, files_of, last_finished, live_audit
+from tests.broker.brokers import Brokers, new_id, until
+from tests.broker.live_audits import (
+    GROUPS,
+    OFFSETS_TOPIC,
+    at_fetch,
+    commit_all,
+    files_of,
+    last_finished,
+    live_audit,
+    make_topic,
+)
 from tests.broker.members import SILENT
-from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit_all, make_topic
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
 pytestmark = pytest.mark.in_turn("logs that change")
@@ -25,28 +31,28 @@ RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def brokers(tmp_path_factory):
     with Brokers("4.3.1", tmp_path_factory.mktemp("changing") / "brokers", RETENTION_AT_ONCE) as brokers:
         yield brokers
 
 
-def admin_of(brokers: Brokers) -> AdminClient:
+def admin_of(brokers):
     return AdminClient({"bootstrap.servers": brokers.address}, logger=SILENT)
 
 
-def ends(lake: Path) -> dict[int, int]:
+def ends(lake):
     """How far the lake has read each partition."""
     return {each["offsets_partition"]: each["end_offset"] for each in last_finished(lake)["partitions"]}
 
 
-def lost(lake: Path) -> dict[int, tuple[int, int]]:
+def lost(lake):
     """By partition the offsets that were lost before they were read, as the ledger has them: from, to."""
     partitions = last_finished(lake)["partitions"]
     found = {each["offsets_partition"]: (each["lost_from"], each["lost_to"]) for each in partitions}
     return {number: each for number, each in found.items() if each != (None, None)}
 
 
-def set_retention(admin: AdminClient, ms: int) -> None:
+def set_retention(admin, ms):
     """Sets the retention of the offsets topic, which is still compacted."""
     entries = {"cleanup.policy": "compact,delete", "retention.ms": str(ms)}
     configs = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in entries.items()]
@@ -54,13 +60,13 @@ def set_retention(admin: AdminClient, ms: int) -> None:
     admin.incremental_alter_configs([topic])[topic].result(30)
 
 
-def offsets_of_log(admin: AdminClient, at: OffsetSpec) -> dict[int, int]:
+def offsets_of_log(admin, at):
     """Where the partitions start or end."""
     asked = {TopicPartition(OFFSETS_TOPIC, number): at for number in range(4)}
     return {place.partition: future.result(30).offset for place, future in admin.list_offsets(asked).items()}
 
 
-def delete_all_records(brokers: Brokers) -> None:
+def delete_all_records(brokers):
     """By retention: DeleteRecords is not allowed in an internal topic."""
     admin = admin_of(brokers)
     ends = offsets_of_log(admin, OffsetSpec.latest())
@@ -98,7 +104,7 @@ def test_the_logs_start_moves_in_the_middle_and_before_an_audit(session, local, 
     assert lost(lake) == {}
 
 
-def make_topic_if_missing(brokers: Brokers) -> None:
+def make_topic_if_missing(brokers):
     if "orders" not in admin_of(brokers).list_topics(timeout=30).topics:
         make_topic(brokers.address)
 
@@ -135,7 +141,7 @@ def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, br
     live_audit(local, lake, brokers.address)
     before = files_of(lake)
 
-    def assert_refused(why: str) -> None:
+    def assert_refused(why):
         said = audit_command(lake, brokers.address)
         assert (said.code, files_of(lake)) == (2, before)
         assert why in said.last and "use a new lake" in said.last
@@ -165,7 +171,7 @@ NO_TOPIC = (
 )
 
 
-def cut_back(broker: Broker, group: str) -> None:
+def cut_back(broker, group):
     """Takes the last batch from a partition's log, as a broker's disk that lost its latest writes."""
     segment = max(broker.data.glob(f"{OFFSETS_TOPIC}-*/*.log"), key=lambda file: file.stat().st_size)
     with segment.open("rb") as file:
@@ -177,6 +183,6 @@ def cut_back(broker: Broker, group: str) -> None:
     (broker.data / ".kafka_cleanshutdown").unlink()
 
 
-def make_offsets_topic(brokers: Brokers) -> None:
+def make_offsets_topic(brokers):
     """As brokers make it when a client asks for a group's coordinator."""
     make_topic(brokers.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})

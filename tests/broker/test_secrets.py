@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -15,13 +14,12 @@ import pytest
 import trustme
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.local import Local
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
 from tests.broker.brokers import Brokers, Security
-from tests.broker.small_log import copy_of_log, fill
+from tests.broker.live_audits import copy_of_log, fill
 from tests.sources.security.handshakes import chain, private_key
 
 pytestmark = pytest.mark.in_turn("secrets")
@@ -38,13 +36,13 @@ logging.basicConfig(level=logging.DEBUG, filename={folder!r} + f"/python-{{os.ge
 
 
 @pytest.fixture(scope="module")
-def certificate() -> trustme.LeafCert:
+def certificate():
     """With a key that must stay secret."""
     return trustme.CA().issue_cert("auditor@example.org")
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def brokers(tmp_path_factory):
     security = Security(listeners=("SASL_SSL",), users={"auditor": PASSWORD})
     with Brokers("4.3.1", tmp_path_factory.mktemp("secured") / "brokers", security=security) as brokers:
         fill(brokers.address)
@@ -52,9 +50,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 @pytest.fixture(scope="module")
-def folder(
-    tmp_path_factory: pytest.TempPathFactory, local: Local, certificate: trustme.LeafCert, brokers: Brokers
-) -> Path:
+def folder(tmp_path_factory, local, certificate, brokers):
     """The files that the talkative audit has left, with its output as `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("talkative")
     properties = {
@@ -84,12 +80,12 @@ def folder(
     return folder
 
 
-def one_line(pem: str) -> str:
+def one_line(pem):
     """As it is in a properties file."""
     return pem.strip().replace("\n", "\\n")
 
 
-def written_forms(secret: str) -> set[bytes]:
+def written_forms(secret):
     """As it may be written down: as it is, escaped, in base64 wherever it begins there, in hex, byte by byte."""
     utf8 = secret.encode()
     forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), utf8.hex(), utf8.hex(" ")}
@@ -102,7 +98,7 @@ def written_forms(secret: str) -> set[bytes]:
     return {form.encode() for form in forms} | {secret.encode("utf-16-le")}
 
 
-def secrets_of(certificate: trustme.LeafCert) -> dict[str, str]:
+def secrets_of(certificate):
     lines = private_key(certificate).strip().splitlines()[1:-1]
     return {
         "password": PASSWORD,
@@ -111,7 +107,7 @@ def secrets_of(certificate: trustme.LeafCert) -> dict[str, str]:
     }
 
 
-def found_in(folder: Path, secrets: Mapping[str, str]) -> list[tuple[str, str]]:
+def found_in(folder, secrets):
     """Names of files that have a secret in any form, with its name."""
     forms = {name: re.compile(b"|".join(map(re.escape, sorted(written_forms(s))))) for name, s in secrets.items()}
     found = []
@@ -122,7 +118,7 @@ def found_in(folder: Path, secrets: Mapping[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_program_did_its_work(folder: Path) -> None:
+def test_the_program_did_its_work(folder):
     """Otherwise it would prove nothing that no secret is found."""
     said = (folder / "stdout").read_text()
     assert said.rstrip().endswith("exit code 0")
@@ -133,9 +129,7 @@ def test_the_program_did_its_work(folder: Path) -> None:
     assert len(list(folder.glob("python-*.log"))) > 1
 
 
-def test_kafka_raw_reads_all_records_and_says_why_it_cannot_read_a_missing_topic(
-    folder: Path, brokers: Brokers, tmp_path: Path
-) -> None:
+def test_kafka_raw_reads_all_records_and_says_why_it_cannot_read_a_missing_topic(folder, brokers, tmp_path):
     said = (folder / "stdout").read_text()
     assert f"records={records_in(copy_of_log(brokers.nodes, tmp_path))}\n" in said
     assert "refused=" in said and "the cluster has no topic nowhere" in said
@@ -145,7 +139,7 @@ def test_kafka_raw_reads_all_records_and_says_why_it_cannot_read_a_missing_topic
         assert events.is_dir() or "PlainLoginModule" not in events.read_text()
 
 
-def records_in(log: Path) -> int:
+def records_in(log):
     """The records of __consumer_offsets, control records included."""
     count = 0
     for copy in find_partitions([str(log)]):
@@ -155,5 +149,5 @@ def records_in(log: Path) -> int:
     return count
 
 
-def test_no_secret_is_in_the_files_or_the_output_of_audits(folder: Path, certificate: trustme.LeafCert) -> None:
+def test_no_secret_is_in_the_files_or_the_output_of_audits(folder, certificate):
     assert found_in(folder, secrets_of(certificate)) == []

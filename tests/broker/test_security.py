@@ -9,9 +9,6 @@ import re
 import time
 import traceback
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -44,7 +41,7 @@ SECRETS = (PASSWORD, ODD_PASSWORD, ENDPOINT_SECRET, "wr0ng-password", "bm90LWEtd
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+def secured(tmp_path_factory):
     """A broker with every protocol, and a topic of one record. SSL wants a client's certificate, OAUTHBEARER takes
     unsecured tokens."""
     properties = {
@@ -68,7 +65,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 @pytest.fixture(autouse=True)
-def no_secret_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_secret_is_logged(caplog, monkeypatch):
     """No logger writes a secret at level DEBUG, kafka-python's included."""
     monkeypatch.setattr(oauth_tokens, "_issued", {})
     monkeypatch.setenv("no_proxy", "localhost")
@@ -77,21 +74,19 @@ def no_secret_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.Mo
     assert_no_secret(caplog.text)
 
 
-def assert_no_secret(text: str) -> None:
+def assert_no_secret(text):
     assert [secret for secret in SECRETS if secret in text] == []
 
 
-def trust(brokers: Brokers) -> dict[str, str]:
-    assert brokers.certificates is not None
+def trust(brokers):
     return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(brokers.certificates.authority)}
 
 
-def own_certificate(brokers: Brokers) -> dict[str, str]:
-    assert brokers.certificates is not None
+def own_certificate(brokers):
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(brokers.certificates.client)}
 
 
-def password(mechanism: str, name: str = "auditor", password: str = PASSWORD) -> dict[str, str]:
+def password(mechanism, name="auditor", password=PASSWORD):
     module = f"{MODULES}.plain.PlainLoginModule" if mechanism == "PLAIN" else f"{MODULES}.scram.ScramLoginModule"
     return {
         "sasl.mechanism": mechanism,
@@ -99,7 +94,7 @@ def password(mechanism: str, name: str = "auditor", password: str = PASSWORD) ->
     }
 
 
-def properties_of(protocol: str, brokers: Brokers, **more: str) -> dict[str, str]:
+def properties_of(protocol, brokers, **more):
     found = {"security.protocol": protocol}
     if protocol.endswith("SSL"):
         found |= trust(brokers)
@@ -110,7 +105,7 @@ def properties_of(protocol: str, brokers: Brokers, **more: str) -> dict[str, str
     return found | more
 
 
-def oauth(url: str) -> dict[str, str]:
+def oauth(url):
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f"{OAUTH};",
@@ -120,7 +115,7 @@ def oauth(url: str) -> dict[str, str]:
     }
 
 
-def what_is_seen(address: str, properties: dict[str, str]) -> tuple[list[str], bool]:
+def what_is_seen(address, properties):
     """The topics, and whether the record is fetched, in a process that was sent the properties."""
     client = pickle.loads(pickle.dumps(client_properties(address, properties)))
     assert_no_secret(repr(client))
@@ -129,7 +124,7 @@ def what_is_seen(address: str, properties: dict[str, str]) -> tuple[list[str], b
         return topics, b"a value" in bytes(cluster.fetch(TOPIC, 0, 0, max_bytes=1 << 20).records)
 
 
-def refusal(kind: type[Exception], address: str, properties: dict[str, str], **more: Any) -> str:
+def refusal(kind, address, properties, **more):
     """The message to a client that is not let in."""
     with pytest.raises(kind) as caught, Cluster(client_properties(address, properties), **more) as cluster:
         cluster.topics()
@@ -138,11 +133,11 @@ def refusal(kind: type[Exception], address: str, properties: dict[str, str], **m
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_every_protocol_reads(secured: Brokers, protocol: str) -> None:
+def test_every_protocol_reads(secured, protocol):
     assert what_is_seen(secured.addresses(protocol), properties_of(protocol, secured)) == ([TOPIC], True)
 
 
-def test_every_mechanism_reads(secured: Brokers, tmp_path: Path) -> None:
+def test_every_mechanism_reads(secured, tmp_path):
     """The brokers take unsecured tokens."""
     parts = ({"alg": "none"}, {"sub": "me", "iat": time.time(), "exp": time.time() + 3600})
     header, claims = (urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts)
@@ -153,7 +148,7 @@ def test_every_mechanism_reads(secured: Brokers, tmp_path: Path) -> None:
         assert what_is_seen(secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | who) == ([TOPIC], True)
 
 
-def test_a_properties_file_with_an_odd_name_and_password_is_understood(secured: Brokers, tmp_path: Path) -> None:
+def test_a_properties_file_with_an_odd_name_and_password_is_understood(secured, tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(
         f"""security.protocol = SASL_SSL
@@ -169,7 +164,7 @@ ssl.truststore.location = {trust(secured)["ssl.truststore.location"]}
     assert what_is_seen(secured.addresses("SASL_SSL"), properties) == ([TOPIC], True)
 
 
-def test_a_token_from_an_endpoint_lets_the_client_in(secured: Brokers) -> None:
+def test_a_token_from_an_endpoint_lets_the_client_in(secured):
     header, claims, _ = fresh_jwt().split(".")
     with token_server({"access_token": f"{header}.{claims}."}) as server:
         properties = properties_of("SASL_SSL", secured) | oauth(server.url)
@@ -177,7 +172,7 @@ def test_a_token_from_an_endpoint_lets_the_client_in(secured: Brokers) -> None:
     assert len(server.asked) == 1
 
 
-def test_a_refusal_of_the_token_endpoint_is_not_blamed_on_the_broker(secured: Brokers) -> None:
+def test_a_refusal_of_the_token_endpoint_is_not_blamed_on_the_broker(secured):
     with token_server((401, {"error": "invalid_client"})) as server:
         said = refusal(NoToken, secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | oauth(server.url))
     assert said == (
@@ -185,7 +180,7 @@ def test_a_refusal_of_the_token_endpoint_is_not_blamed_on_the_broker(secured: Br
     )
 
 
-def test_a_token_that_the_broker_refuses(secured: Brokers) -> None:
+def test_a_token_that_the_broker_refuses(secured):
     with token_server({"access_token": "bm90LWEtdG9rZW4.bm90LWEtdG9rZW4."}) as server:
         properties = properties_of("SASL_SSL", secured) | oauth(server.url)
         said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
@@ -193,13 +188,13 @@ def test_a_token_that_the_broker_refuses(secured: Brokers) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password(secured: Brokers, mechanism: str) -> None:
+def test_a_wrong_password(secured, mechanism):
     properties = properties_of("SASL_SSL", secured) | password(mechanism, password="wr0ng-password")
     said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
     assert f"rejected our {mechanism} credentials: SASL_AUTHENTICATION_FAILED" in said
 
 
-def test_a_mechanism_that_the_port_does_not_have(secured: Brokers) -> None:
+def test_a_mechanism_that_the_port_does_not_have(secured):
     properties = properties_of("SASL_PLAINTEXT", secured) | password("PLAIN")
     said = refusal(AuthenticationFailed, secured.addresses("SASL_PLAINTEXT"), properties)
     assert "does not support sasl.mechanism PLAIN on this port; it has SCRAM-SHA-512" in said
@@ -228,14 +223,14 @@ IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.
         ("SASL_SSL", "SASL_PLAINTEXT", NO_TLS),
     ],
 )
-def test_a_port_of_another_protocol(secured: Brokers, protocol: str, port: str, problem: str) -> None:
+def test_a_port_of_another_protocol(secured, protocol, port, problem):
     # A certificate that the port wants hides no other mistake.
     properties = properties_of(protocol, secured) | (own_certificate(secured) if port == "SSL" else {})
     said = refusal(WrongProtocol, secured.addresses(port), properties)
     assert problem.format(port=port) in said
 
 
-def test_a_client_without_a_certificate_or_with_an_untrusted_one(secured: Brokers) -> None:
+def test_a_client_without_a_certificate_or_with_an_untrusted_one(secured):
     without = {"security.protocol": "SSL", **trust(secured)}
     strange = trustme.CA().issue_cert("auditor@example.org")
     with_strange = {

@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +15,8 @@ from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.findings import finders
-from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
-from tests.broker.heartbeats import MemberReported, Reported, Step, play_the_stories
+from tests.broker.heartbeats import MemberReported, Reported, play_the_stories
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
@@ -27,6 +24,8 @@ from tests.broker.producers import transactions_of_every_end, transactions_that_
 from tests.chosen import marks_of
 from tests.nights.lakes import contents, rows
 from tests.views.lag_cases import share_lag
+
+pytestmark = pytest.mark.in_turn("logs of all coordinators")
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
 STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share_partitions", "share_batches")
@@ -42,7 +41,7 @@ of_kafka_4 = pytest.mark.parametrize("lab", KAFKA_4, indirect=True, scope="modul
 
 
 @pytest.fixture(scope="module", params=[*KAFKA_4, OLDEST])
-def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(request):
     """A share group that has read everything and left, one that Admin has reset; transactions of every end."""
     release = request.param.rpartition(".")[0].replace(".", "_")
     brokers: Brokers = request.getfixturevalue(f"kafka_{release}")
@@ -60,7 +59,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
+def before_reset(lab):
     """A moment in ms, and the offsets that the brokers listed of RESET then. Afterwards Admin resets one of them."""
     if lab.is_scala:
         return 0, {}
@@ -72,27 +71,20 @@ def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
 
 
 @pytest.fixture(scope="module")
-def stories(lab: Lab) -> list[Step]:
+def stories(lab):
     """Rebalances of KIP-848 groups, as their coordinator described them."""
     return [] if lab.is_scala else play_the_stories(lab)
 
 
 @pytest.fixture(scope="module")
-def hanging(lab: Lab) -> Iterator[dict[tuple[int, int], str]]:
+def hanging(lab):
     """Transactions made to hang: offsets partition and producer id, and why."""
     with transactions_that_hang(lab, (TOPIC, 0)) as hanging:
         yield hanging
 
 
 @pytest.fixture(scope="module")
-def lake(
-    local: Local,
-    lab: Lab,
-    before_reset: tuple[int, dict[Any, Any]],
-    hanging: dict[tuple[int, int], str],
-    stories: list[Step],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def lake(local, lab, before_reset, hanging, stories, tmp_path_factory):
     """The lake of an audit. It takes a transaction that has been open for a millisecond as open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +93,7 @@ def lake(
     return folder
 
 
-def described_transactions(lab: Lab) -> dict[str, tuple[Any, ...]]:
+def described_transactions(lab):
     names = [each.transactionalId() for each in lab.clients.each(lab.admin.listTransactions().all().get())]
     found = lab.admin.describeTransactions(names).all().get()
     return {
@@ -117,7 +109,7 @@ def described_transactions(lab: Lab) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: Path) -> None:
+def test_transactional_ids_are_those_that_the_brokers_describe(lab, lake):
     mine = {
         row["transactional_id"]: (
             row["producer_id"],
@@ -144,7 +136,7 @@ def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: P
 
 
 @of_kafka_4
-def test_share_partitions_are_those_that_the_brokers_list(lab: Lab, lake: Path) -> None:
+def test_share_partitions_are_those_that_the_brokers_list(lab, lake):
     ends = {(row["topic"], row["partition"]): row["log_end_offset"] for row in rows(lake, "topic_offsets")}
     found = [row for row in rows(lake, "share_partitions") if row["group_id"] in (SHARE, RESET)]
     mine = {
@@ -160,7 +152,7 @@ def test_share_partitions_are_those_that_the_brokers_list(lab: Lab, lake: Path) 
     assert {row["init_state"] for row in found} == {"initialized"}
 
 
-def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
+def listed_share_offsets(lab, group):
     """By group, topic and partition, start offset, leader epoch and lag."""
     spec = lab.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
     reported = {}
@@ -172,9 +164,7 @@ def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
 
 
 @of_kafka_4
-def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(
-    before_reset: tuple[int, dict[Any, Any]], lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(before_reset, lake, capsys):
     moment, listed = before_reset
     capsys.readouterr()
     assert main(["describe", "--lake", str(lake), "--group", RESET, "--as-of", str(moment), "--format", "json"]) == 0
@@ -186,7 +176,7 @@ def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(
 
 
 @of_kafka_4
-def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_prints_what_kafkas_tool_prints(lab, lake, capsys):
     address = ["--bootstrap-server", lab.address]
     capsys.readouterr()
     for group in (SHARE, RESET):
@@ -198,9 +188,7 @@ def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: p
         assert len(kafkas) == 3
 
 
-def test_hanging_transactions_equal_those_of_kafkas_find_hanging(
-    lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hanging_transactions_equal_those_of_kafkas_find_hanging(lab, lake, hanging, capsys):
     scope = ["--topic", "__consumer_offsets", "--max-transaction-timeout", "0"]
     theirs = lab.clients.tool("TransactionsCommand", "--bootstrap-server", lab.address, "find-hanging", *scope)
     lines = [line.split() for line in theirs.splitlines() if line.startswith("__consumer_offsets")]
@@ -220,32 +208,32 @@ def test_hanging_transactions_equal_those_of_kafkas_find_hanging(
     assert not any(row["is_hanging"] for row in pending(lake, capsys, "15m"))
 
 
-def pending(lake: Path, capsys: pytest.CaptureFixture[str], maximum: str) -> list[dict[str, Any]]:
+def pending(lake, capsys, maximum):
     """The rows of `kgroups pending`."""
     capsys.readouterr()
     assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", maximum, "--format", "json"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def ours(reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ours(reported):
     """Without what other tests have done to the broker."""
     return [row for row in reported if (row["transactional_id"] or "").startswith("state-")]
 
 
-def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
+def row_key(row):
     return row["offsets_partition"], row["producer_id"], row["transaction_start_offset"]
 
 
-def test_the_coordinators_own_aborts_are_events(lake: Path) -> None:
+def test_the_coordinators_own_aborts_are_events(lake):
     reported = {(row["transactional_id"], row["event"]) for row in ours(rows(lake, "state_events"))}
     assert reported == {("state-timed-out", "transaction_timed_out"), ("state-fenced", "producer_fenced")}
 
 
 @of_kafka_4
-def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stories: list[Step], lake: Path) -> None:
+def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stories, lake):
     reader = kgroups_spark.open_lake(str(lake))
 
-    def as_of_each(function: str) -> list[dict[str, Any]]:
+    def as_of_each(function):
         steps = ", ".join(f"({number}, '{step.group}', {step.moment})" for number, step in enumerate(stories))
         asked = (
             f"(VALUES {steps}) AS steps(number, story, moment), {function}(make_timestamptz(1000 * moment)) AS reported"
@@ -264,7 +252,7 @@ def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stor
     assert reported == {number: step.reported for number, step in enumerate(stories)}
 
 
-def test_an_audit_of_the_copied_logs_agrees(local: Local, lab: Lab, lake: Path, tmp_path: Path) -> None:
+def test_an_audit_of_the_copied_logs_agrees(local, lab, lake, tmp_path):
     for folder in Path(lab.brokers.broker.data).glob("__*"):
         shutil.copytree(folder, tmp_path / "copy" / folder.name)
     copied = tmp_path / "lake"
@@ -273,9 +261,7 @@ def test_an_audit_of_the_copied_logs_agrees(local: Local, lab: Lab, lake: Path, 
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
 
 
-def test_the_command_that_pending_prints_ends_hanging_transactions(
-    lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_that_pending_prints_ends_hanging_transactions(lab, lake, hanging, capsys):
     """The last test: it changes the logs."""
     said = {
         (row["offsets_partition"], row["producer_id"]): row["abort_command"] for row in pending(lake, capsys, "0ms")
@@ -289,7 +275,7 @@ def test_the_command_that_pending_prints_ends_hanging_transactions(
     assert open_on(lab) == before - {key}
 
 
-def open_on(lab: Lab) -> set[tuple[int, int]]:
+def open_on(lab):
     """Partition of __consumer_offsets and producer id of the transactions that are open there."""
     slots = [("__consumer_offsets", number) for number in range(4)]
     described = lab.admin.describeProducers([lab.clients.slot(slot) for slot in slots]).all().get()

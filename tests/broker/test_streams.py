@@ -4,8 +4,6 @@ the lake reports of them. `exactly_once` is played by the client of 3.9, the las
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +11,12 @@ import pytest
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.cli.main import main
-from kgroups_spark.lake.local import Local
 from tests.broker.answers import Asking, while_the_log_stands_still
-from tests.broker.brokers import Brokers
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
+
+pytestmark = pytest.mark.in_turn("streams groups")
 
 TOPIC, PARTITIONS = "streams.words", 2
 BY_TASK, BY_THREAD, STREAMS = "app-by-task", "app-by-thread", "app-as-streams-group"
@@ -27,7 +25,7 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def played(kafka_4_3: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def played(kafka_4_3, tmp_path_factory):
     """Three applications that run, each of two threads."""
     address = kafka_4_3.address
     with JavaClients(address) as clients, JavaClients(address, "3.9.2") as old_clients:
@@ -43,19 +41,19 @@ def played(kafka_4_3: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iter
         lab.close()
 
 
-def slots(group: str) -> list[tuple[str, int]]:
+def slots(group):
     return [(name, number) for name in (TOPIC, f"{group}-by-key-repartition") for number in range(PARTITIONS)]
 
 
 @pytest.fixture(scope="module")
-def described(local: Local, played: Lab, lake: Path) -> Json:
+def described(local, played, lake):
     """The broker's description of each group when the lake's audit reads its log."""
 
-    def ask() -> Json:
+    def ask():
         asked = Asking(played.clients)
         return {"groups": {name: group for name, group in asked.groups().items() if name in GROUPS}}
 
-    def audit() -> None:
+    def audit():
         live_audit(local, lake, played.address, include=STATE_LOGS, as_of=None)
 
     groups: Json = while_the_log_stands_still(played.clients, ask, audit)["groups"]
@@ -63,15 +61,15 @@ def described(local: Local, played: Lab, lake: Path) -> Json:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(tmp_path_factory):
     return tmp_path_factory.mktemp("streams") / "lake"
 
 
-def asked(lake: Path, query: str) -> list[Json]:
+def asked(lake, query):
     return kgroups_spark.open_lake(str(lake)).rows(query)
 
 
-def owned(group: str, of_group: Json) -> Mapping[tuple[str, int], str]:
+def owned(group, of_group):
     """The owner of each partition, as the broker describes it: a task has its partition of each topic it reads."""
     if group != STREAMS:
         return {(t, p): member for member, each in of_group["members"].items() for t, p in each["assigned"]}
@@ -84,7 +82,7 @@ def owned(group: str, of_group: Json) -> Mapping[tuple[str, int], str]:
     }
 
 
-def test_owners_are_those_that_the_broker_describes(lake: Path, described: Json) -> None:
+def test_owners_are_those_that_the_broker_describes(lake, described):
     rows = asked(lake, "SELECT * FROM partition_owners WHERE valid_to IS NULL AND group_id LIKE 'app-%'")
     for group in GROUPS:
         own = [row for row in rows if row["group_id"] == group]
@@ -93,7 +91,7 @@ def test_owners_are_those_that_the_broker_describes(lake: Path, described: Json)
         assert found == owned(group, described[group]) and found.keys() == set(slots(group)), group
 
 
-def test_the_exactly_once_style_is_that_of_the_application(lake: Path, described: Json) -> None:
+def test_the_exactly_once_style_is_that_of_the_application(lake, described):
     rows = asked(lake, "SELECT * FROM eos_style WHERE group_id LIKE 'app-%'")
     assert {row["group_id"]: row["style"] for row in rows} == {
         BY_TASK: "an id per partition",
@@ -105,7 +103,7 @@ def test_the_exactly_once_style_is_that_of_the_application(lake: Path, described
     assert {row["group_id"]: row["longest_timeout_ms"] for row in names} == dict.fromkeys(GROUPS, 10_000)
 
 
-def test_a_classic_group_of_streams_moves_when_empty_and_its_tasks_are_read(lake: Path, described: Json) -> None:
+def test_a_classic_group_of_streams_moves_when_empty_and_its_tasks_are_read(lake, described):
     rows = asked(lake, "SELECT * FROM migration WHERE group_id LIKE 'app-%'")
     assert {row["group_id"]: (row["converts"], row["reason"]) for row in rows} == dict.fromkeys(
         (BY_TASK, BY_THREAD), ("when empty", "user_data")
@@ -114,9 +112,7 @@ def test_a_classic_group_of_streams_moves_when_empty_and_its_tasks_are_read(lake
     assert len(members) == 2 and all("processId" in (row["user_data_json"] or "") for row in members)
 
 
-def test_describe_and_lag_have_all_partitions_with_their_owners(
-    played: Lab, lake: Path, described: Json, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_describe_and_lag_have_all_partitions_with_their_owners(played, lake, described, capsys):
     committed = Asking(played.clients).committed_of(GROUPS)
     for group in GROUPS:
         offsets = rows_of(capsys, "describe", lake, group)
@@ -133,12 +129,12 @@ def test_describe_and_lag_have_all_partitions_with_their_owners(
         assert (state["state"], state["member_count"]) == ("Stable", 2)
 
 
-def rows_of(capsys: pytest.CaptureFixture[str], command: str, lake: Path, group: str, *more: str) -> list[Json]:
+def rows_of(capsys, command, lake, group, *more):
     capsys.readouterr()
     assert main([command, "--lake", str(lake), "--format", "json", "--group", group, *more]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_nothing_is_found(lake: Path, described: Json) -> None:
+def test_nothing_is_found(lake, described):
     found = asked(lake, "SELECT finding, group_id FROM current_findings WHERE group_id LIKE 'app-%'")
     assert found == []

@@ -3,9 +3,7 @@ are, and those that are nowhere are named. And what two brokers with two setting
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
@@ -15,11 +13,19 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
-from tests.broker.live_audits import at_fetch, copy_audit, last_finished, live_audit
+from tests.broker.live_audits import (
+    OFFSETS_TOPIC,
+    SMALL_ANSWERS,
+    at_fetch,
+    copy_audit,
+    copy_of_log,
+    fill,
+    last_finished,
+    live_audit,
+    of_the_log,
+)
 from tests.broker.members import SILENT
-from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.nights.lakes import assert_every_record_is_in_one_table
 
 pytestmark = pytest.mark.in_turn("leaders that move")
@@ -44,24 +50,24 @@ class TwoBrokers:
     expected: dict[str, list[str]]
 
     @property
-    def admin(self) -> AdminClient:
+    def admin(self):
         return AdminClient({"bootstrap.servers": self.brokers.address}, logger=SILENT)
 
-    def leaders(self) -> list[int]:
+    def leaders(self):
         """By partition, as a broker says; -1: none."""
         partitions = self.admin.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
         return [each.leader for _, each in sorted(partitions.items())]
 
-    def await_replicas(self) -> None:
+    def await_replicas(self):
         """Until either broker could lead."""
 
-        def are_there() -> bool:
+        def are_there():
             partitions = self.admin.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
             return all(sorted(partitions[number].isrs) == sorted(nodes) for number, nodes in enumerate(REPLICAS))
 
         until("all replicas are in sync", are_there)
 
-    def restart_the_second(self) -> None:
+    def restart_the_second(self):
         """Unless the first leads wherever it may."""
         self.await_replicas()
         if self.leaders() != AFTER_A_RESTART:
@@ -69,7 +75,7 @@ class TwoBrokers:
             self.await_replicas()
         assert self.leaders() == AFTER_A_RESTART
 
-    def elect_preferred(self) -> None:
+    def elect_preferred(self):
         """The moving partition's."""
         place, admin = TopicPartition(OFFSETS_TOPIC, MOVING), self.admin
         admin.elect_leaders(ElectionType.PREFERRED, [place]).result(30)
@@ -77,7 +83,7 @@ class TwoBrokers:
 
 
 @pytest.fixture(scope="module")
-def cluster(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+def cluster(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("both")
     settings = {**SMALL_ANSWERS, **SESSION, "auto.leader.rebalance.enable": "false"}
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
@@ -92,7 +98,7 @@ def cluster(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def both(cluster: TwoBrokers) -> TwoBrokers:
+def both(cluster):
     """Both are up, whatever a test before this one left behind."""
     for node in cluster.brokers.nodes:
         if node.state() != "up":
@@ -101,7 +107,7 @@ def both(cluster: TwoBrokers) -> TwoBrokers:
     return cluster
 
 
-def make_topic_of_replicas(address: str) -> None:
+def make_topic_of_replicas(address):
     """No topic begins with partitions of different numbers of replicas."""
     admin = AdminClient({"bootstrap.servers": address}, logger=SILENT)
     two_each = [*REPLICAS[:ALONE], [2, 1]]
@@ -117,7 +123,7 @@ def make_topic_of_replicas(address: str) -> None:
     assert answer.error_code == answer.responses[0].partitions[0].error_code == 0
 
 
-def assert_undisturbed(lake: Path, both: TwoBrokers) -> None:
+def assert_undisturbed(lake, both):
     assert of_the_log(lake) == both.expected
     assert_every_record_is_in_one_table(lake)
 
@@ -165,7 +171,7 @@ def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(local,
         assert_undisturbed(lake, both)
 
 
-def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
+def assert_all_but_one_partition(lake, both):
     other = f"('offsets_partition', {ALONE})"
     assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
     assert_every_record_is_in_one_table(lake)

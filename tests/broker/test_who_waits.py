@@ -4,22 +4,21 @@ heartbeat by heartbeat, and in the broker's own words."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroups_spark.audit.options import STATE_LOGS
-from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import duckdb_reader
-from kgroups_spark.sql.reader import LakeReader, about_waiting
+from kgroups_spark.sql.reader import about_waiting
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import AT_ONCE_MS, IMPATIENT_MS, IS_AWAY, PATIENT_MS, Story
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import SHORT_MS, Lab, at
 from tests.broker.live_audits import live_audit
 from tests.findings.record_bytes import blob
+
+pytestmark = pytest.mark.in_turn("members that wait")
 
 RELEASE = "4.3.1"
 POLICY = "group.consumer.migration.policy"
@@ -36,7 +35,7 @@ WORDS = {
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory):
     """A broker that lets a group of KIP-848 have three members."""
     with (
         Brokers(RELEASE, tmp_path_factory.mktemp("waits") / "brokers", {"group.consumer.max.size": "3"}) as brokers,
@@ -47,14 +46,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         lab.close()
 
 
-def audited(local: Local, lab: Lab, folder: Path) -> LakeReader:
+def audited(local, lab, folder):
     live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
-    reader = duckdb_reader(str(folder), must=True)
-    assert reader is not None
-    return reader
+    return duckdb_reader(str(folder), must=True)
 
 
-def reconciling(lab: Lab, name: str, rebalance_timeout_ms: int) -> Story:
+def reconciling(lab, name, rebalance_timeout_ms):
     """c waits for a partition that a does not give up."""
     story = Story(lab, name, AT_ONCE_MS)
     story.begins("b")
@@ -67,7 +64,7 @@ def reconciling(lab: Lab, name: str, rebalance_timeout_ms: int) -> Story:
     return story
 
 
-def test_a_member_whose_revocation_blocks(local: Local, lab: Lab, tmp_path: Path) -> None:
+def test_a_member_whose_revocation_blocks(local, lab, tmp_path):
     patient = reconciling(lab, "patient", PATIENT_MS)
     impatient = reconciling(lab, "impatient", IMPATIENT_MS)
     until("a is put out", lambda: "a" not in impatient.reported().members)
@@ -92,7 +89,7 @@ def test_a_member_whose_revocation_blocks(local: Local, lab: Lab, tmp_path: Path
     assert about_waiting(audited(local, lab, tmp_path / "lake"), ["patient"]) == []
 
 
-def test_a_static_member_away_replaced_and_expired(local: Local, lab: Lab, tmp_path: Path) -> None:
+def test_a_static_member_away_replaced_and_expired(local, lab, tmp_path):
     back, lost = (Story(lab, name) for name in ("static-back", "static-lost"))
     back.begins("one", "i")
     back.leaves("one", IS_AWAY, "i")
@@ -112,7 +109,7 @@ def test_a_static_member_away_replaced_and_expired(local: Local, lab: Lab, tmp_p
     back.ends()
 
 
-def test_the_next_owner_reads_again_what_came_after_the_last_commit(local: Local, lab: Lab, tmp_path: Path) -> None:
+def test_the_next_owner_reads_again_what_came_after_the_last_commit(local, lab, tmp_path):
     slots = lab.topic("handed", 4)
     first = lab.join("handed", ["handed"], "consumer")
     lab.await_assigned(4, first)
@@ -129,7 +126,7 @@ def test_the_next_owner_reads_again_what_came_after_the_last_commit(local: Local
         member.close()
 
 
-def joins_by_hand(lab: Lab, group: str, kind: str, metadata: bytes, assignment: bytes) -> None:
+def joins_by_hand(lab, group, kind, metadata, assignment):
     """The only member of a classic group says this of itself, and assigns itself that."""
     of_group = {"groupId": group, "memberId": ""}
     protocols = [{"name": "range", "metadata": base64.b64encode(metadata).decode()}]
@@ -142,7 +139,7 @@ def joins_by_hand(lab: Lab, group: str, kind: str, metadata: bytes, assignment: 
     assert synced["errorCode"] == 0, synced
 
 
-def classic_groups(lab: Lab, name: str) -> dict[str, str | None]:
+def classic_groups(lab, name):
     """A group of each kind, and why it does not convert."""
     slots = lab.topic(name, 4)
     topics, subscribed = [name], blob("ConsumerProtocolSubscription", {"topics": [name], "userData": None})
@@ -166,7 +163,7 @@ def classic_groups(lab: Lab, name: str) -> dict[str, str | None]:
     }
 
 
-def answered(lab: Lab, group: str, topic: str) -> dict[str, Any]:
+def answered(lab, group, topic):
     """The answer to a member of KIP-848 that joins the group."""
     names = ("instanceId", "rackId", "subscribedTopicRegex", "serverAssignor")
     member = {"groupId": group, "memberId": f"new-in-{group}", "memberEpoch": 0, "rebalanceTimeoutMs": PATIENT_MS}
@@ -175,7 +172,7 @@ def answered(lab: Lab, group: str, topic: str) -> dict[str, Any]:
     return answer
 
 
-def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: dict[str, str | None]) -> None:
+def assert_the_broker_says_so(lab, lake, topic, reasons):
     rows = {row["group_id"]: row for row in lake.sql("SELECT * FROM migration")}
     assert {group: rows[group]["reason"] for group in reasons} == reasons
     for group, reason in reasons.items():
@@ -187,9 +184,7 @@ def assert_the_broker_says_so(lab: Lab, lake: LakeReader, topic: str, reasons: d
         assert WORDS[reason] in said or (WORDS["policy"] in said and topic == "stays"), answer
 
 
-def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(
-    local: Local, lab: Lab, tmp_path: Path
-) -> None:
+def test_a_member_of_kip_848_is_refused_by_the_groups_that_do_not_convert(local, lab, tmp_path):
     reasons = classic_groups(lab, "moves")
     lake = audited(local, lab, tmp_path / "lake")
     assert_the_broker_says_so(lab, lake, "moves", reasons)

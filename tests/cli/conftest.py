@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kgroups_spark.cli import describe, expiring, export_offsets, findings, groups, history, lag, pending
 from kgroups_spark.cli.main import main
 from kgroups_spark.sql import by_duckdb
-from tests.cli.group_questions import Said
-from tests.cli.story_reader import ArrowReader, story
+from tests.cli.story_reader import story
 
 DuckDbLake = by_duckdb.DuckDbLake
 
 
-def lake_opened_once(location: str) -> DuckDbLake:
+def lake_opened_once(location):
     """As DuckDbLake, but a lake is opened once as long as its tables' logs stay as they are: a command opens 29 tables,
     and a database in which it makes views, and most lakes are read by many commands."""
     files = Path(location).glob("*/_delta_log/*")
@@ -29,25 +25,25 @@ def lake_opened_once(location: str) -> DuckDbLake:
 
 
 @lru_cache(maxsize=8)
-def lake_with(location: str, _: frozenset[tuple[str, int, int, int]]) -> DuckDbLake:
+def lake_with(location, _):
     return DuckDbLake(location)
 
 
-def stat_of(stat: os.stat_result) -> tuple[int, int, int]:
+def stat_of(stat):
     """The same for the same file as long as nobody writes it."""
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 @pytest.fixture(autouse=True)
-def lakes_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def lakes_opened_once(monkeypatch):
     monkeypatch.setattr(by_duckdb, "DuckDbLake", lake_opened_once)
 
 
 @pytest.fixture
-def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def kgroups(monkeypatch, capsys):
     """Runs a command on tables in memory (default: the story); returns exit code, stdout and stderr."""
 
-    def run(line: str, reader: ArrowReader | None = None) -> Said:
+    def run(line, reader=None):
         for command in (describe, expiring, export_offsets, findings, groups, history, lag, pending):
             monkeypatch.setattr(command, "open_lake", lambda _: reader or story())
         capsys.readouterr()
@@ -58,8 +54,8 @@ def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def rows(kgroups: Callable[..., Said]) -> Callable[..., list[dict[str, Any]]]:
-    def run(line: str, reader: ArrowReader | None = None) -> list[dict[str, Any]]:
+def rows(kgroups):
+    def run(line, reader=None):
         code, out, err = kgroups(f"{line} --format json", reader)
         assert code == 0, err
         return [json.loads(text) for text in out.splitlines()]

@@ -4,7 +4,6 @@ possible in which the product must not say it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, TRANSACTIONAL, Log
 from tests.findings.record_bytes import record
 from tests.lake.table_rows import rows_of
 from tests.nights.nights_here import How, audit
-from tests.records.build import KeyValue
 
 T0 = 1_790_000_000_000  # 2026-09-21
 UNITS = {"m": MINUTE, "h": HOUR, "d": DAY}
@@ -37,7 +35,7 @@ class Case(NamedTuple):
     is_alone: bool  # no other case may write while its brokers are off
 
 
-def log_of(text: str) -> tuple[Log, int]:
+def log_of(text):
     """The log of a text as in causes.txt, and the number of its records before "|"."""
     log, since = Log(now=T0), 0
     for act in filter(None, map(str.strip, text.split(";"))):
@@ -55,7 +53,7 @@ def log_of(text: str) -> tuple[Log, int]:
     return log, since
 
 
-def _records(now: int, *words: str) -> Iterator[KeyValue]:
+def _records(now, *words):
     group = words[words.index("of") + 1] if "of" in words else "g"
     given = dict(word.split("=") for word in words if "=" in word)
     of_group: dict[str, Any] = {"groupId": "g"}
@@ -89,7 +87,7 @@ def _records(now: int, *words: str) -> Iterator[KeyValue]:
             raise ValueError(words)
 
 
-def cases_of(text: str) -> Iterator[Case]:
+def cases_of(text):
     logs: dict[str, str] = {}
     for kind, title, lines in re.findall(r"^(log|case) (.*)\n((?: .*\n)+)", text, re.MULTILINE):
         name, *options = re.split(r" \[|\]", title)
@@ -109,7 +107,7 @@ CASES = tuple(cases_of((Path(__file__).parent / "causes.txt").read_text()))
 WEEK = 7 * DAY
 
 
-def reader(*cases: Case, **tables: Any) -> ArrowReader:
+def reader(*cases, **tables):
     """A lake with the partitions of these cases, which are of one release."""
     logs = [log for case in cases for log in case.logs]
     files = {f"__consumer_offsets-{number}/{0:020d}.log": log.data for number, log in enumerate(logs)}
@@ -117,7 +115,7 @@ def reader(*cases: Case, **tables: Any) -> ArrowReader:
     return ArrowReader({**audited.tables(), **tables}, to_datetime(T0 + 101 * DAY), cases[0].release)
 
 
-def has_company(case: Case) -> bool:
+def has_company(case):
     return not case.is_alone and case.release == "4.3" and len(case.logs) == 1
 
 
@@ -125,14 +123,14 @@ TOGETHER = [case for case in CASES if has_company(case)]
 
 
 @cache
-def together() -> list[dict[str, Any]]:
+def together():
     """The events of all cases that may share a lake: each is an offsets partition."""
     columns = ("offsets_partition", "log_offset", "event", "cause")
     return reader(*TOGETHER).sql(f"SELECT {', '.join(columns)} FROM all_events WHERE group_id = 'g' ORDER BY ALL")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_event_has_the_cause_that_the_log_shows(case: Case, rows: Any) -> None:
+def test_an_event_has_the_cause_that_the_log_shows(case, rows):
     number = 0
     if has_company(case):
         number, found = TOGETHER.index(case), together()
@@ -147,12 +145,12 @@ def test_an_event_has_the_cause_that_the_log_shows(case: Case, rows: Any) -> Non
 
 
 @pytest.mark.parametrize(("protocol_type", "is_self_assigned"), [("consumer", False), ("", True)])
-def test_a_release_that_forgets_the_protocol_type_of_an_empty_group(protocol_type: str, is_self_assigned: bool) -> None:
+def test_a_release_that_forgets_the_protocol_type_of_an_empty_group(protocol_type, is_self_assigned):
     value = {"protocolType": protocol_type, "members": []}
     assert facts_of(ClassicGroup(release("0.11"), "g", value)).is_self_assigned is is_self_assigned
 
 
-def test_every_cause_has_a_case() -> None:
+def test_every_cause_has_a_case():
     causes = {cause for case in CASES for _, cause in case.reported} - {None}
     known = {cause if cause in CAUSES else cause.removeprefix("probably_") for cause in causes}
     # The others are in tests/views/departures.sql.
@@ -161,7 +159,7 @@ def test_every_cause_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("command", ["history", "describe", "describe --state"])
-def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command: str, kgroups: Any) -> None:
+def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command, kgroups):
     said = "Group 'g' has no committed offsets: the brokers delete it at their next check."
     of_two = "0m: classic 1 a; 1m: commit 50; 2m: classic 2; 1m: commit 5 of g t-1; 60m: remove"
     of_none = f"{of_two}; 2h: remove of g t-1"
@@ -179,7 +177,7 @@ def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command: 
 @pytest.mark.parametrize(
     ("status", "cause"), [("unknown_topic", "topic_deleted"), ("ok", "unknown"), ("not_authorized", "unknown")]
 )
-def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status: str, cause: str, rows: Any) -> None:
+def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status, cause, rows):
     case = next(case for case in CASES if case.name.startswith("an offset of a topic that no other group has"))
     seen = rows_of(
         "topic_offsets", {"audit_id": 1, "topic": "t", "partition": 0, "status": status, "seen_at": to_datetime(T0)}
@@ -188,7 +186,7 @@ def test_a_topic_that_the_cluster_no_longer_has_was_deleted(status: str, cause: 
     assert row["cause"] == cause
 
 
-def test_what_keep_has_removed_is_no_evidence(rows: Any) -> None:
+def test_what_keep_has_removed_is_no_evidence(rows):
     case = next(case for case in CASES if case.name.startswith("an admin resets an Empty"))
     events = reader(case).sql("FROM group_events")
     keep = rows_of("checkpoints", {"audit_id": 1, "offsets_partition": 0, "reason": "keep", "log_offset": case.since})
@@ -198,7 +196,7 @@ def test_what_keep_has_removed_is_no_evidence(rows: Any) -> None:
         assert row["cause"] == cause
 
 
-def test_a_removed_group_is_no_deleted_topic_even_if_that_is_gone_too(rows: Any) -> None:
+def test_a_removed_group_is_no_deleted_topic_even_if_that_is_gone_too(rows):
     case = next(case for case in CASES if case.name.startswith("Scala: all offsets"))
     seen = [
         {"audit_id": 1, "topic": "t", "partition": number, "status": "unknown_topic", "seen_at": to_datetime(T0)}

@@ -1,10 +1,14 @@
 """People type commands, often wrong ones: one message on stderr, the exit code, nothing on stdout, nothing written."""
 
+from __future__ import annotations
+
+import io
 import logging
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
@@ -13,9 +17,10 @@ import pytest
 from kgroups_spark import __version__
 from kgroups_spark.audit.options import AuditOptions, MaintainOptions, silent
 from kgroups_spark.audit.run import RebuildOptions
+from kgroups_spark.cli.completion import SHELLS
 from kgroups_spark.cli.demo import SEGMENTS
-from kgroups_spark.cli.form import options_of
-from kgroups_spark.cli.main import NAMES, main, parse
+from kgroups_spark.cli.form import HelpFormatter, options_of
+from kgroups_spark.cli.main import NAMES, command_line, main, parse
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.spark.interruption import Terminated
 from tests.chosen import one_of
@@ -310,3 +315,117 @@ def test_what_asks_for_pandas_still_has_it():
     )
     done = run_python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 int64 2\n", "")
+
+
+# Help fits the width of the screen: no line of prose is wider, and no word is lost.
+TEXT = """\
+Prose that is written in lines as wide as the editor, and is filled where the screen
+is narrower than that.
+
+examples:
+  kgroups audit --lake ./lake            a comment, which makes this line a long one"""
+
+
+def test_on_a_narrow_screen_prose_is_filled_and_examples_stay():
+    assert HelpFormatter("kgroups")._fill_text(TEXT, 56, "").splitlines() == [
+        "Prose that is written in lines as wide as the editor,",
+        "and is filled where the screen is narrower than that.",
+        *TEXT.splitlines()[2:],
+    ]
+
+
+def helps():
+    """The help of every command in the width of the screen."""
+    parser = command_line()
+    (commands,) = (action for action in parser._actions if action.dest == "command")
+    return {"": parser.format_help()} | {name: each.format_help() for name, each in commands.choices.items()}
+
+
+def test_no_prose_of_the_help_is_wider_than_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line for text in helps().values() for line in text.splitlines()]
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  ")] == []
+
+
+def test_no_word_of_the_help_is_lost(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    before = {name: text.split() for name, text in helps().items()}
+    monkeypatch.setenv("COLUMNS", "80")
+    assert {name: text.split() for name, text in helps().items()} == before
+
+
+# `kgroups completion`: the words that a real bash offers.
+# Acts as bash does at a TAB: puts words and line into variables, then calls the function that `complete` names.
+PRESS_TAB = """
+eval "$(cat completion.bash)"
+function=$(complete -p kgroups | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+COMP_LINE="$*"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+$function kgroups "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def script():
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert main(["completion", "bash"]) == 0
+    return out.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path, script):
+    """The folder in which bash runs, with a kgroups on its PATH, the script, and files."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark "$@"\n')
+    (tmp_path / "bin" / "kgroups").chmod(0o755)
+    (tmp_path / "completion.bash").write_text(script)
+    (tmp_path / "queries.sql").touch()
+    return tmp_path
+
+
+def offered(folder, *words):
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    env = os.environ | {"PATH": path}
+    done = subprocess.run(
+        ["bash", "-c", PRESS_TAB, "bash", "kgroups", *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return sorted(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gro"], ["groups"]),
+        (["expiring", "--ret"], ["--retention"]),
+        (["groups", "--format", ""], ["csv", "json", "table"]),
+        (["groups", "--engine", "d"], ["duckdb"]),
+        (["groups", "--lake", "b"], ["bin"]),
+        (["sql", "--file", "q"], ["queries.sql"]),
+        (["completion", "b"], ["bash"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_bash_completes(folder, words, expected):
+    assert offered(folder, *words) == expected
+
+
+def test_bash_completes_every_command(folder):
+    """The script is the one that `kgroups` prints as a process, too."""
+    with (folder / "completion.bash").open("w") as script:
+        subprocess.run([folder / "bin" / "kgroups", "completion", "bash"], stdout=script, check=True)
+    found = offered(folder, "")
+    assert set(NAMES) <= set(found)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_there_is_a_script_for_each_shell(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("expiring", "export-offsets", "duckdb"))

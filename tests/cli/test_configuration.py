@@ -25,14 +25,14 @@ within = "48h"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KGROUPS_LAKE", raising=False)
     (tmp_path / "kgroups.toml").write_text(FILE)
     return tmp_path
 
 
-def test_a_nightly_is_kgroups_audit() -> None:
+def test_a_nightly_is_kgroups_audit():
     found = parse(["audit"])
     assert (found.lake, found.bootstrap_server, found.command_config) == (
         *("s3://bucket/kgroups", "broker1:9092", "client.properties"),
@@ -42,7 +42,7 @@ def test_a_nightly_is_kgroups_audit() -> None:
     assert parse(["dump", "x"]).command == "dump"
 
 
-def test_the_command_line_counts_and_the_environment() -> None:
+def test_the_command_line_counts_and_the_environment():
     assert parse(["audit", "--retention", "7d", "--lake", "mine"]).retention == 7 * 86_400_000
     assert parse(["audit", "--lake", "mine"]).lake == parse(["--lake", "mine", "audit"]).lake == "mine"
     assert parse(["--lake=mine", "expiring"]).within == 2 * 86_400_000
@@ -51,13 +51,13 @@ def test_the_command_line_counts_and_the_environment() -> None:
     assert (other.partitions, other.strict) == ([7], True)
 
 
-def test_a_lake_of_the_environment_counts_and_the_demo_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_of_the_environment_counts_and_the_demo_has_its_own(monkeypatch):
     assert configured(["demo"]) == ["demo"]
     monkeypatch.setenv("KGROUPS_LAKE", "other")
     assert not any(word.startswith("--lake") for word in configured(["audit"]))
 
 
-def test_a_project_may_have_it_in_its_own_file(folder: Path) -> None:
+def test_a_project_may_have_it_in_its_own_file(folder):
     (folder / "kgroups.toml").unlink()
     assert configured(["groups"]) == ["groups"]
     (folder / "pyproject.toml").write_text("[tool.kgroups]\nlake = 'ours'\n[tool.kgroups.groups]\nstate = 'Empty'\n")
@@ -77,17 +77,17 @@ def test_a_project_may_have_it_in_its_own_file(folder: Path) -> None:
         ("[audit]\nretention = 7", "--retention: "),
     ],
 )
-def test_a_wrong_file_is_refused(text: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_file_is_refused(text, said, folder, capsys):
     (folder / "kgroups.toml").write_text(text)
     assert main(["audit", "--segments", "copy"]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_an_unknown_command_is_refused_as_ever() -> None:
+def test_an_unknown_command_is_refused_as_ever():
     with pytest.raises(UsageError, match="unknown command"):
         parse(["audti"])
 
 
-def test_the_example_is_right(folder: Path) -> None:
+def test_the_example_is_right(folder):
     (folder / "kgroups.toml").write_text(EXAMPLE.read_text())
     assert parse(["audit"]).strict and parse(["expiring"]).within == 2 * 86_400_000

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.words import to_datetime
 from tests.chosen import one_of
+from tests.cli.group_questions import gone_piece_by_piece, share_group
+from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of_all
@@ -25,18 +27,17 @@ MOMENT = datetime(2026, 11, 12, 7, 0, 0, 123_000, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def readers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Readers:
+def readers(spark, tmp_path_factory):
     """DuckDB's and Spark's."""
     tables = tables_of_all()
     more = {"audits": ledger({"notes": ["one"], "rows_added": {"groups": 1}}, {"audit_id": 2, "status": "running"})}
     more["offset_expiry"] = waiting(tables["committed_offsets"])
     location = write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables | more)
     by_duckdb = duckdb_reader(location, must=True)
-    assert by_duckdb is not None
     return by_duckdb, SparkReader(spark, Lake.open(spark, location))
 
 
-def reported(rows: list[dict[str, Any]]) -> list[str]:
+def reported(rows):
     """The rows with their types, sorted."""
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
 
@@ -57,7 +58,7 @@ def reported(rows: list[dict[str, Any]]) -> list[str]:
         ),
     ],
 )
-def test_queries(readers: Readers, query: str) -> None:
+def test_queries(readers, query):
     rows = readers[0].sql("SELECT group_id, count(*) AS n FROM group_members GROUP BY group_id ORDER BY n DESC, 1")
     groups = [row["group_id"] for row in rows][:3]
     group = readers[0].sql("SELECT min(group_id) AS g FROM committed_offsets_as_of(:t)", t=MOMENT)[0]["g"]
@@ -75,13 +76,11 @@ def test_queries(readers: Readers, query: str) -> None:
     assert one or "lag" in query
 
 
-def test_spark_streams_an_answer_partition_by_partition_in_order(
-    readers: Readers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_streams_an_answer_partition_by_partition_in_order(readers, monkeypatch):
     query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
     everything = list(readers[0].ask(query, {"moment": MOMENT}))
 
-    def at_once(self: DataFrame) -> pa.Table:
+    def at_once(self):
         raise AssertionError("the whole answer")
 
     monkeypatch.setattr(DataFrame, "toArrow", at_once)
@@ -94,9 +93,7 @@ def test_spark_streams_an_answer_partition_by_partition_in_order(
         next(readers[1].batches("SELECT grup_id FROM groups"))
 
 
-def test_both_engines_refuse_unknown_names_with_suggestions(
-    readers: Readers, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_both_engines_refuse_unknown_names_with_suggestions(readers, capfd):
     for reader in readers:
         with pytest.raises(SqlError, match="group_member_history"):
             reader.sql("SELECT * FROM group_member_historie")
@@ -108,18 +105,17 @@ def test_both_engines_refuse_unknown_names_with_suggestions(
     assert capfd.readouterr().err == ""
 
 
-def test_both_engines_say_the_same_of_a_table_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_engines_say_the_same_of_a_table_that_is_gone(spark, tmp_path):
     location = write_lake(tmp_path / "lake", {"audits": ledger({})}, without="groups")
     said = "has no table groups any more, which a lake of its layout has: restore it; or kgroups audit makes it again"
     for reader in (duckdb_reader(location, must=True), SparkReader(spark, Lake.open(spark, location))):
-        assert reader is not None
         for read in (lambda of: of.rows("groups"), lambda of: of.sql("SELECT * FROM groups")):
             with pytest.raises(KgroupsError, match=said) as refused:
                 read(reader)
             assert len(refused.value.lines) == 1
 
 
-def test_spark_names_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_names_a_file_that_cannot_be_read(spark, tmp_path):
     commits = rows_of("offset_commits", {"audit_id": 1})
     location = write_lake(tmp_path / "lake", {"audits": ledger({}), "offset_commits": commits})
     [file] = (tmp_path / "lake" / "offset_commits").glob("*.parquet")
@@ -145,7 +141,7 @@ def test_spark_names_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: P
         "SET spark.sql.ansi.enabled = false",
     ],
 )
-def test_spark_refuses_statements_that_change_something(readers: Readers, statement: str) -> None:
+def test_spark_refuses_statements_that_change_something(readers, statement):
     by_spark = readers[1]
     before = sorted(Path(by_spark.location).rglob("*"))
     with pytest.raises(SqlError, match="this is not one query"):
@@ -154,6 +150,42 @@ def test_spark_refuses_statements_that_change_something(readers: Readers, statem
 
 
 @pytest.mark.parametrize("statement", one_of("SHOW TABLES", "DESCRIBE groups", "EXPLAIN SELECT * FROM groups"))
-def test_both_engines_answer_show_describe_and_explain(readers: Readers, statement: str) -> None:
+def test_both_engines_answer_show_describe_and_explain(readers, statement):
     for reader in readers:
         assert "group_id" in str(reader.sql(statement)) or "groups" in str(reader.sql(statement))
+
+
+# describe, history and export-offsets answer the same with Spark as with DuckDB: for a removed group and a share
+# group, now and as of a moment.
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def group_readers(spark):
+    gone, shared = gone_piece_by_piece(), share_group("s")
+    both = {
+        name: pa.concat_tables([each.tables[name] for each in (gone, shared) if name in each.tables])
+        for name in gone.tables | shared.tables
+    }
+    by_duckdb = ArrowReader(both, to_datetime(10_000), partitions=shared.tables["audits"]["partitions"][0].as_py())
+    return by_duckdb, SparkArrowReader(spark, by_duckdb)
+
+
+@pytest.mark.parametrize(
+    "line",
+    one_of(
+        "describe --group g --format json",
+        f"describe --group g --as-of {10**12} --members --format json",
+        f"describe --group g --as-of {10**12 + 1500} --format json",
+        f"history --group g --since {10**12} --topic t:0,1 --topic dead --format json",
+        "history --group g --commits --limit 4 --format json",
+        f"export-offsets --group g --as-of {10**12 + 2500}",
+        "describe --group gg",
+        "describe --group s",
+        f"describe --group s --as-of {10**12 + 5000}",
+    ),
+)
+def test_both_engines_give_the_same_answers(group_readers, kgroups, line):
+    one, other = (kgroups(line, reader) for reader in group_readers)
+    assert one == other
+    assert one[1] or one[0] == 1 or "--members" in line

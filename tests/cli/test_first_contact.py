@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from kgroups_spark.api import run_audit
+from kgroups_spark.cli import audit
+from kgroups_spark.cli import main as cli
+from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.spark.java import NoJava, major_version, require_java
 from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(tmp_path_factory):
     tables = dict(story().tables) | {"audits": ledger({"as_of": story().last_audit["as_of"], "partitions": []})}
     return write_lake(tmp_path_factory.mktemp("story"), tables)
 
 
 @pytest.fixture(scope="module")
-def unfinished(tmp_path_factory: pytest.TempPathFactory) -> str:
+def unfinished(tmp_path_factory):
     row = {"status": "running", "finished_at": None}
     return write_lake(tmp_path_factory.mktemp("unfinished") / "lake", {"audits": ledger(row)})
 
 
 @pytest.mark.parametrize("command", ["groups", "describe --all-groups", "history --all-groups", "expiring", "pending"])
 @pytest.mark.parametrize("form", ["table", "csv"])
-def test_before_an_audit_has_finished_nothing_is_printed(
-    command: str, form: str, unfinished: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_before_an_audit_has_finished_nothing_is_printed(command, form, unfinished, capsys):
     assert main([*command.split(), "--lake", unfinished, "--format", form]) == 1
     said = f"kgroups: the lake at {unfinished} has no finished audit: run kgroups audit first\n"
     assert capsys.readouterr() == ("", said)
 
 
-def test_reading_without_any_engine_suggests_the_smaller_extra(
-    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_without_any_engine_suggests_the_smaller_extra(lake, capsys, monkeypatch):
     monkeypatch.setattr("kgroups_spark.cli.open_lake.has_pyspark", lambda: False)
     monkeypatch.setattr("kgroups_spark.sql.by_duckdb.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake]) == 1
@@ -43,10 +51,193 @@ def test_reading_without_any_engine_suggests_the_smaller_extra(
     assert "[local]" not in err
 
 
-def test_spark_without_pandas_names_the_extra(
-    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_without_pandas_names_the_extra(lake, capsys, monkeypatch):
     monkeypatch.setattr("kgroups_spark.errors.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake, "--engine", "spark"]) == 1
     said = "kgroups: PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'\n"
     assert capsys.readouterr() == ("", said)
+
+
+# A cluster that cannot be reached is reported before Spark starts.
+@pytest.fixture
+def nobody():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("given_ms", [None, 700])
+def test_a_port_where_nothing_listens(nobody, given_ms, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(audit, "FIRST_TRY_MS", 300)
+    properties = tmp_path / "client.properties"
+    properties.write_text("" if given_ms is None else f"default.api.timeout.ms={given_ms}\n")
+    command = ["audit", "--lake", str(tmp_path / "lake"), "--bootstrap-server", nobody]
+    assert cli.main([*command, "--command-config", str(properties)]) == 1
+    waiting, gave_up = capsys.readouterr().err.splitlines()
+    assert waiting == f"connecting to {nobody}"
+    assert (
+        gave_up
+        == f"kgroups: no broker has answered{'' if given_ms is None else ' in 1 s'}: nothing listens at {nobody}"
+    )
+
+
+# `--engine local`: commands that write a lake, where there is no Java, and no PySpark.
+# The modules of PySpark are not found, as where only the package is installed, and nothing is on the PATH.
+PROGRAM = """
+import json, sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name in ("pyspark", "py4j") else find(name, *more)
+from kgroups_spark.cli.entry import leave_pandas_out
+leave_pandas_out()
+from kgroups_spark.cli.main import main
+
+codes = [main(words) for words in json.loads(sys.argv[1])]
+print(json.dumps({"codes": codes, "loaded": sorted({"pandas", "kafka"} & sys.modules.keys())}))
+"""
+
+
+def run(folder, *commands):
+    """Exit codes and modules loaded, rows, and what the commands said."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+        env={"PATH": str(folder / "nothing"), "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *rows, facts = done.stdout.splitlines()
+    return json.loads(facts), "\n".join(rows), done.stderr
+
+
+def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path):
+    lake = ["--lake", "./lake"]
+    facts, rows, said = run(
+        tmp_path,
+        ["demo", *lake],
+        ["audit", "--engine", "local", *lake, "--segments", str(SEGMENTS)],
+        ["rebuild", "--engine", "local", *lake],
+        ["maintain", "--engine", "local", *lake, "--keep", "3d"],
+        ["compare", "--engine", "local", *lake, "--release-version", "3.9"],
+        ["groups", *lake, "--format", "json"],
+    )
+    assert facts == {"codes": [0] * 6, "loaded": []}
+    assert "A small shop: 35 groups, 186 committed offsets" in rows
+    assert sum(line.startswith("{") for line in rows.splitlines()) == 35
+    assert "audit 2: no new record" in said
+    assert "offset_commits: 28,404 rows removed" in said
+
+
+def test_where_there_is_no_spark_the_engine_is_named(tmp_path):
+    _, _, said = run(tmp_path, ["audit", "--lake", "./lake", "--segments", str(SEGMENTS)])
+    assert "PySpark is not installed" in said
+    assert said.endswith("Or add --engine local, which needs no Java and no Spark\n")
+
+
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+
+
+def test_where_there_is_no_java_the_engine_is_named(no_java, tmp_path, capsys):
+    assert main(["audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]) == 1
+    said = capsys.readouterr().err
+    assert "no Java found" in said
+    assert said.endswith("Or add --engine local, which needs no Java and no Spark\n")
+
+
+@pytest.mark.parametrize("lake", ["s3://bucket/lake", "hdfs://host/lake"])
+def test_it_is_not_named_where_it_would_not_do(no_java, lake, capsys):
+    assert main(["audit", "--lake", lake, "--segments", str(SEGMENTS)]) == 1
+    assert "--engine" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lake", ["s3://bucket/lake", "hdfs://host/lake"])
+@pytest.mark.parametrize("command", [["audit", "--segments", str(SEGMENTS)], ["maintain"], ["rebuild"]])
+def test_a_lake_in_a_store_is_refused(command, lake, capsys):
+    assert main([*command, "--engine", "local", "--lake", lake]) == 2
+    said = capsys.readouterr().err
+    assert f"--engine local writes to a folder of this machine, and {lake} is in a store" in said
+
+
+def test_it_is_refused_in_a_process_of_spark_submit(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    words = ["audit", "--engine", "local", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]
+    assert main(words, "nightly_audit.py") == 2
+    assert "--engine local is for kgroups itself: spark-submit has started Spark already" in capsys.readouterr().err
+
+
+def test_a_program_names_the_engine_as_the_command_does(tmp_path):
+    summary = run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="local")
+    assert summary.audit.audit_id == 1
+    with pytest.raises(UsageError, match=r"engine: 'loca' .*local"):
+        run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="loca")
+    with pytest.raises(UsageError, match="needs no session: give spark, or engine"):
+        run_audit(tmp_path / "lake", segments=str(SEGMENTS), engine="local", spark=object())
+
+
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("kgroups_spark.audit.run.read_tasks", full)
+    monkeypatch.setattr("kgroups_spark.errors.spark_errors", lambda: ())
+    words = ["audit", "--engine", "local", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS)]
+    assert main(words) == KgroupsError.exit_code
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("kgroups: the audit failed; nothing that it wrote counts: ")
+    assert last.endswith("No space left on device")
+
+
+def test_strict_exits_3_for_quarantined_records(tmp_path, capsys):
+    folder = tmp_path / "log" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    data = bytearray((SEGMENTS / folder.name / f"{0:020}.log").read_bytes())
+    data[30_000] ^= 0xFF
+    (folder / f"{0:020}.log").write_bytes(data)
+    words = ["audit", "--engine", "local", "--lake", str(tmp_path / "lake"), "--segments", str(tmp_path / "log")]
+    assert main([*words, "--strict"]) == 3
+    assert "corrupt_batch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_412"', 8),
+        ('openjdk version "21" 2023-09-19 LTS', 21),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "25-ea" 2025-09-16', 25),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.", None),
+    ],
+)
+def test_the_version_is_read_from_what_java_prints(text, version):
+    assert major_version(text) == version
+
+
+def test_a_wrong_java_home_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NoJava, match=r"JAVA_HOME is .*bin/java is not there; Spark needs Java 17 or newer"):
+        require_java()
+
+
+def test_java_home_comes_before_the_path(monkeypatch, tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"19.0.1\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert require_java() == 19
+
+
+def test_a_java_that_does_not_run_is_named(monkeypatch, tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("no shell would run this")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NoJava, match="bin/java does not run"):
+        require_java()

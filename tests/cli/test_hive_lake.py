@@ -9,7 +9,6 @@ import os
 import shlex
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.tables.schemas import TABLES
 from tests.nights.lakes import contents, copy_until, rows
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 from tests.small_lakes import FOR_SMALL_LAKES
 
 pytestmark = pytest.mark.soak
@@ -55,8 +54,7 @@ def place(tmp_path_factory):
     }
     for file in ("conf/spark-defaults.conf", "spark.properties"):
         (folder / file).write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder)
+    unpacked(folder, "transactions-4.3")
     return folder
 
 

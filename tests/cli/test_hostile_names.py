@@ -6,30 +6,33 @@ import csv
 import io
 import itertools
 import json
+import re
 import shlex
 import subprocess
-from pathlib import Path
+from functools import cache
 
 import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main, parse
-from kgroups_spark.words import shell_option, shell_word
+from kgroups_spark.words import shell_option, shell_word, to_datetime
 from tests.chosen import some_of
-from tests.cli.story_reader import story
+from tests.cli.story_reader import ArrowReader, story
 from tests.cli.written_lake import ledger, write_lake
+from tests.findings.logs import START, Log
+from tests.nights.nights_here import audit
 
 HOSTILE = ["\x1bc", "\rorders-etl", "\u202e", "\x9b2J", "=cmd|' /C calc'!A0", "\nkgroups: all is well", "\x1b]0;x\x07"]
 
 
-def hostile(name: str | None) -> str | None:
+def hostile(name):
     """One of the hostile names, with the group's own name after it."""
     return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(tmp_path_factory):
     """The shipped segments' groups under hostile names; a note of the ledger names one."""
     tables = {}
     for name, table in story().tables.items():
@@ -49,7 +52,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_lake(tmp_path_factory.mktemp("hostile"), tables | {"audits": ledger(facts)})
 
 
-def has_no_controls(text: str) -> bool:
+def has_no_controls(text):
     return text.replace("\n", "").isprintable()
 
 
@@ -69,9 +72,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command_and_form", some_of(4, *itertools.product(COMMANDS, ("table", "json"))), ids=" ".join)
-def test_no_command_prints_control_characters(
-    command_and_form: tuple[str, str], lake: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_prints_control_characters(command_and_form, lake, capsys):
     command, form = command_and_form
     code = main([*shlex.split(command), "--lake", lake, "--format", form])
     out, err = capsys.readouterr()
@@ -93,30 +94,28 @@ def test_no_command_prints_control_characters(
         "findings --group payments-ledgerx",
     ],
 )
-def test_suggested_names_are_escaped(command: str, lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggested_names_are_escaped(command, lake, capsys):
     assert main([*shlex.split(command), "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert "; did you mean " in err
     assert (out, err.count("\n"), has_no_controls(err)) == ("", 1, True)
 
 
-def test_dump_escapes_suggested_names(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dump_escapes_suggested_names(capsys, monkeypatch):
     lines = [{"group_id": "orders\x1bc", "offset": 1}]
     monkeypatch.setattr("kgroups_spark.cli.dump._lines", lambda _: iter(lines))
     assert main(["dump", str(SEGMENTS / "__consumer_offsets-0"), "--group", "ordersc"]) == 0
     assert capsys.readouterr() == ("", "no record of the group 'ordersc'; did you mean $'orders\\x1bc'?\n")
 
 
-def test_csv_keeps_every_name_unchanged(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_keeps_every_name_unchanged(lake, capsys):
     query = "SELECT DISTINCT group_id FROM committed_offsets"
     assert main(["sql", query, "--lake", lake, "--format", "csv"]) == 0
     read = [row["group_id"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))]
     assert {name[: len(each)] for name in read for each in HOSTILE if name.startswith(each)} == set(HOSTILE)
 
 
-def test_exported_offsets_are_one_row_per_line_for_kafkas_tool(
-    lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exported_offsets_are_one_row_per_line_for_kafkas_tool(lake, tmp_path, capsys):
     """The tool splits at line feeds before it looks at quotes; it takes a carriage return in quotes (4.3.1, tried)."""
     output = tmp_path / "offsets.csv"
     assert main(["export-offsets", "--all-groups", "--lake", lake, "--output", str(output)]) == 0
@@ -132,7 +131,7 @@ def test_exported_offsets_are_one_row_per_line_for_kafkas_tool(
 
 
 @pytest.mark.parametrize("name", ["orders", "-x", "--help", "it's", "a\nb", "\x1bc", "名", "\u202e-"])
-def test_a_suggested_command_names_the_group_that_it_means(name: str) -> None:
+def test_a_suggested_command_names_the_group_that_it_means(name):
     """Messages show control characters spelled out, and a name that begins with a dash is no option."""
     option = shell_option("--group", name)
     assert option.isprintable()
@@ -140,7 +139,62 @@ def test_a_suggested_command_names_the_group_that_it_means(name: str) -> None:
     assert parse(["describe", *_read_by_bash(option)]).group == [name]
 
 
-def _read_by_bash(words: str) -> list[str]:
+def _read_by_bash(words):
     script = f"printf '%s\\0' {words}"
     said = subprocess.run(["bash", "-c", script], env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True).stdout
     return said.decode().split("\0")[:-1]
+
+
+# A name is typed as it is, a suggestion can be pasted into a shell, and an empty name is visible.
+NAMES = ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "it's", "--group")
+
+
+@cache
+def odd_names():
+    """Each of NAMES is a group with a topic of that name."""
+    log = Log()
+    for number, name in enumerate(NAMES):
+        log.later(1).commit(name, name, offset=number)
+    return ArrowReader(audit(log.files).tables(), to_datetime(START))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("command", ["describe", "history", "export-offsets --output -"])
+def test_a_group_is_shown_so_that_no_two_look_alike(command, name, kgroups):
+    code, out, err = kgroups(f"{command} {shlex.quote(f'--group={name}')}", odd_names())
+    assert code == 0, err
+    if command == "describe":
+        assert re.split(" {2,}", out.splitlines()[1])[:2] == [SHOWN.get(name, name)] * 2
+
+
+SHOWN = {"": "''", "''": r"\x27\x27", "orders ": r"orders\x20", r"orders\x20": r"orders\\x20", "a\x1bc": r"a\x1bc"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "--group"])
+def test_a_topic_is_typed_as_it_is(name, rows):
+    topic = f"{name}:0" if name else ""
+    found = rows(shlex.join(["history", "--all-groups", "--topic", topic, "--commits"]), odd_names())
+    assert [row["topic"] for row in found] == [name]
+
+
+def test_a_suggestion_can_be_pasted(kgroups):
+    code, _, err = kgroups("describe --group orders_", odd_names())
+    assert code == 1 and "no group 'orders_' in the log" in err
+    suggested = re.search(r"did you mean (.*)\?", err)
+    words = suggested[1].split(" or ")
+    assert sorted(words) == ["'orders '", "orders"]
+    for word in words:
+        assert kgroups(f"describe --group {word}", odd_names())[0] == 0
+
+
+def test_a_name_typed_as_it_is_shown_is_suggested(kgroups):
+    alone = ArrowReader(audit(Log().commit("bills ").commit("a\x1bc").files).tables(), to_datetime(START))
+    for typed, word in ((r"bills\x20", "'bills '"), (r"a\x1bc", r"$'a\x1bc'")):
+        code, _, err = kgroups(f"describe --group '{typed}'", alone)
+        assert code == 1 and f"did you mean {word}?" in err
+
+
+def test_an_empty_name_is_visible(kgroups):
+    _, out, err = kgroups("describe --group ''", odd_names())
+    assert "group '' has no active members" in err
+    assert out.splitlines()[1].split()[:2] == ["''", "''"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from threading import Thread
 
 import promql_parser
@@ -25,13 +23,13 @@ NAMES = {family.name for family in FAMILIES}
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(tmp_path_factory):
     folder = tmp_path_factory.mktemp("metrics") / "lake"
     write_lake(folder, story().tables())
     return folder
 
 
-def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+def samples(text):
     """Labels and values by family."""
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
@@ -39,7 +37,7 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     }
 
 
-def test_figures_are_those_of_the_last_audit(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_those_of_the_last_audit(lake, capsys):
     assert main(["metrics", "--lake", str(lake)]) == 0
     found = samples(capsys.readouterr().out)
     assert set(found) == NAMES
@@ -57,9 +55,7 @@ def test_figures_are_those_of_the_last_audit(lake: Path, capsys: pytest.CaptureF
     }
 
 
-def test_a_file_is_replaced_and_a_folder_refused(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_replaced_and_a_folder_refused(lake, tmp_path, capsys):
     output = tmp_path / "kgroups.prom"
     output.write_text("old")
     assert main(["metrics", "--lake", str(lake), "--output", str(output)]) == 0
@@ -70,12 +66,12 @@ def test_a_file_is_replaced_and_a_folder_refused(
 
 
 @pytest.fixture
-def gateway() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+def gateway():
     """The address of a push gateway, and what it got."""
     got: list[tuple[str, bytes]] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
+        def do_PUT(self):
             got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
@@ -88,9 +84,7 @@ def gateway() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     server.shutdown()
 
 
-def test_a_push_gateway_gets_the_same(
-    lake: Path, gateway: tuple[str, list[tuple[str, bytes]]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_push_gateway_gets_the_same(lake, gateway, capsys):
     address, got = gateway
     assert main(["metrics", "--lake", str(lake), "--push", address, "--job", "frankfurt"]) == 0
     ((path, body),) = got
@@ -99,13 +93,13 @@ def test_a_push_gateway_gets_the_same(
     assert "the push gateway http://127.0.0.1:1 did not take the metrics" in capsys.readouterr().err
 
 
-def selectors(expression: str) -> set[str]:
+def selectors(expression):
     """The names of metrics in an expression. Raises ValueError if Prometheus would not take it."""
     promql_parser.parse(expression)
     return set(re.findall(r"kgroups_\w+", expression))
 
 
-def test_the_alert_rules_ask_for_figures_that_there_are() -> None:
+def test_the_alert_rules_ask_for_figures_that_there_are():
     rules = yaml.safe_load((ROOT / "examples/prometheus-alerts.yaml").read_text())["groups"][0]["rules"]
     assert len({rule["alert"] for rule in rules}) == len(rules) > 5
     for rule in rules:
@@ -113,7 +107,7 @@ def test_the_alert_rules_ask_for_figures_that_there_are() -> None:
         assert set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])) <= {"finding", "group", "topic"}
 
 
-def test_the_dashboard_asks_for_figures_that_there_are() -> None:
+def test_the_dashboard_asks_for_figures_that_there_are():
     panels = json.loads((ROOT / "examples/grafana-dashboard.json").read_text())["panels"]
     asked = {name for panel in panels for target in panel["targets"] for name in selectors(target["expr"])}
     assert asked <= NAMES and len(asked) > 6
@@ -121,7 +115,7 @@ def test_the_dashboard_asks_for_figures_that_there_are() -> None:
         selectors("sum by (")
 
 
-def test_an_old_audit_is_an_alert(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_audit_is_an_alert(lake, capsys):
     assert main(["audits", "--lake", str(lake), "--fail-if-older-than", "36500d"]) == 0
     assert main(["audits", "--lake", str(lake), "--fail-if-older-than", "1ms"]) == 4
     assert "ago, longer than 1ms" in capsys.readouterr().err

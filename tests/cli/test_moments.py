@@ -6,16 +6,14 @@ import itertools
 import json
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.words import format_time, format_time_for_people
-from tests.chosen import Chosen, some_of
+from tests.chosen import some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
@@ -29,7 +27,7 @@ MIDDLE = TIMES[len(TIMES) // 2]
 GROUP = TABLES["committed_offsets"]["group_id"].to_pylist()[0]
 
 
-def audits(*, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> pa.Table:
+def audits(*, missing, source="segments", as_of=TIMES[-1]):
     """Two audits: the first read all but the missing offsets, the second read the log again from its start."""
     end = max(TABLES["offset_commits"]["log_offset"].to_pylist()) + 1
     read = {"offsets_partition": 0, "start_offset": 0, "end_offset": end, "records": end - missing}
@@ -40,18 +38,18 @@ def audits(*, missing: int, source: str = "segments", as_of: datetime = TIMES[-1
 
 
 @pytest.fixture(scope="module")
-def lakes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+def lakes(tmp_path_factory):
     """Two lakes by their number of missing offsets."""
     folder = tmp_path_factory.mktemp("lakes")
     return {n: write_lake(folder / str(n), {**TABLES, "audits": audits(missing=n)}) for n in (0, 5)}
 
 
-def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
+def said(capsys, *arguments, code=0):
     assert main(list(arguments)) == code
     return capsys.readouterr()
 
 
-def test_a_moment_before_the_history_is_not_known(lakes: dict[int, str], capsys: Captured) -> None:
+def test_a_moment_before_the_history_is_not_known(lakes, capsys):
     first = format_time_for_people(min(time for time in TIMES_OF_ALL if time is not None))
     why = f"2020-01-01 00:00:00 UTC is before the history of this lake, which begins at {first} UTC: nothing is known"
     for command in (
@@ -64,7 +62,7 @@ def test_a_moment_before_the_history_is_not_known(lakes: dict[int, str], capsys:
         assert out == "" and text.startswith(f"kgroups: {why}"), command
 
 
-def test_a_moment_after_the_history_is_not_known(lakes: dict[int, str], capsys: Captured) -> None:
+def test_a_moment_after_the_history_is_not_known(lakes, capsys):
     location = lakes[0]
     why = "2030-01-01 00:00:00 UTC is after the history of this lake, which ends at "
     _, text = said(capsys, "groups", "--lake", location, "--as-of", "2030-01-01")
@@ -75,7 +73,7 @@ def test_a_moment_after_the_history_is_not_known(lakes: dict[int, str], capsys: 
     assert out == "" and why in text
 
 
-def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Captured) -> None:
+def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path, capsys):
     later = TIMES[-1] + timedelta(hours=1)
     tables = {**TABLES, "audits": audits(missing=0, source="kafka", as_of=later)}
     location = write_lake(tmp_path / "lake", tables)
@@ -86,9 +84,7 @@ def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Capt
 
 
 @pytest.mark.parametrize("missing", [0, 5])
-def test_missing_offsets_are_noted_for_an_earlier_moment(
-    lakes: dict[int, str], capsys: Captured, missing: int, chosen: Chosen
-) -> None:
+def test_missing_offsets_are_noted_for_an_earlier_moment(lakes, capsys, missing, chosen):
     """Records that were only read again are not missing."""
     location, moment = lakes[missing], format_time(MIDDLE)
     note = "offsets are missing in the log up to "
@@ -114,7 +110,7 @@ AT = {
 }
 
 
-def entry(start: int, end: int, at: datetime, **more: int) -> dict[str, object]:
+def entry(start, end, at, **more):
     read = {"offsets_partition": 0, "start_offset": start, "end_offset": end, "records": end - start}
     return read | {"records_reread": 0, "newest_log_timestamp": at} | more
 
@@ -134,7 +130,7 @@ DAMAGE = table_rows("quarantine", {"offsets_partition": 0, "audit_id": 1, "reaso
 @pytest.mark.parametrize(
     "lake_has", some_of(3, *itertools.product([False, True], READ, ["segments", "kafka"])), ids=repr
 )
-def test_known_history_of_a_reader(tmp_path: Path, lake_has: tuple[bool, str, str]) -> None:
+def test_known_history_of_a_reader(tmp_path, lake_has):
     kept, hole, source = lake_has
     as_of = TIMES[-1] + timedelta(hours=1)
     places = [{"offsets_partition": 1, "log_offset": at, "reason": "keep"} for at in (50, 100)]
@@ -160,7 +156,7 @@ OLD = datetime(1970, 1, 1, tzinfo=UTC)
 ROW = TABLES["offset_commits"].to_pylist()[0]
 
 
-def commits_at(*times: datetime | None) -> pa.Table:
+def commits_at(*times):
     return table_rows(
         "offset_commits", *({**ROW, "log_offset": at, "log_timestamp": each} for at, each in enumerate(times))
     )
@@ -182,15 +178,13 @@ OLD_TIMES = [
 
 
 @pytest.mark.parametrize(("times", "begins"), OLD_TIMES)
-def test_one_broken_old_time_does_not_begin_the_history(times: list[datetime | None], begins: datetime | None) -> None:
+def test_one_broken_old_time_does_not_begin_the_history(times, begins):
     history = in_duckdb({"offset_commits": commits_at(*times), "audits": audits(missing=0)})
     assert rows_of(history, "SELECT begins FROM known_history") == [{"begins": begins}]
 
 
 @pytest.mark.parametrize("known", AT)
-def test_an_answer_as_of_a_moment_says_whether_history_covers_it(
-    lakes: dict[int, str], capsys: Captured, known: str, chosen: Chosen
-) -> None:
+def test_an_answer_as_of_a_moment_says_whether_history_covers_it(lakes, capsys, known, chosen):
     """In SQL each row says so, and a function where there is no row; in JSON of commands each row says so."""
     names = chosen.some(("groups", "group_members", "committed_offsets", "pending_offsets"), 2)
     commands = chosen.some((["groups"], ["describe", "--all-groups"], ["describe", "--all-groups", "--state"]), 1)

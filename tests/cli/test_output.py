@@ -1,22 +1,41 @@
+""""""
+
+from __future__ import annotations
+
 import csv
 import io
 import json
+import os
+import re
+import stat
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kgroups_spark.cli.form import screen
 from kgroups_spark.cli.output import (
     Column,
+    Progress,
     csv_rows,
+    display_width,
     json_line,
+    require_place,
     say,
     show,
     table_cell,
+    table_lines,
     terminal_width,
     wide_tables,
+    write_file,
     write_rows,
 )
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.words import cell_text, printable
+from tests.chosen import examples
 
 COLUMNS = (
     Column("group_id", "GROUP"),
@@ -178,3 +197,334 @@ def test_a_sentence_in_a_file_is_one_line(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     say("18 offsets of 6 groups will expire by 2026-11-16 06:41:21 UTC, retention 7d")
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def table(columns, *rows, width=None):
+    return table_lines(screen(columns), rows, width)[0]
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_numbers_are_right_aligned():
+    assert table("GROUP #OFFSETS STATE", ["orders", 7, "Empty"], ["a-longer-name", 1200, None]) == [
+        "GROUP          #OFFSETS  STATE",
+        "orders                7  Empty",
+        "a-longer-name      1200  -",
+    ]
+
+
+def test_a_column_of_numbers_and_nulls_is_right_aligned():
+    assert table("N", [5], [None], [100]) == ["  N", "  5", "  -", "100"]
+
+
+def test_empty_columns_are_dropped_first():
+    rows = ["orders", None, 12345678901, None], ["-", None, 7, []]
+    assert table("GROUP HOST OFFSET LAG", *rows, width=30)[1] == "orders  -     12345678901  -"
+    assert table("GROUP HOST OFFSET LAG", *rows, width=27) == [
+        "GROUP        OFFSET",
+        "orders  12345678901",
+        "-                 7",
+    ]
+
+
+def test_minor_columns_are_left_out_from_the_last_one_on_if_that_is_enough():
+    columns, row = screen("GROUP EPOCH* STATE HOST*"), ["orders", 7, "Stable", "/10.0.0.17"]
+    assert table_lines(columns, [row], 33) == (
+        ["GROUP   EPOCH  STATE   HOST", "orders      7  Stable  /10.0.0.17"],
+        [],
+    )
+    assert table_lines(columns, [row], 32) == (["GROUP   EPOCH  STATE", "orders      7  Stable"], ["HOST"])
+    assert table_lines(columns, [row], 20) == (["GROUP   STATE", "orders  Stable"], ["EPOCH", "HOST"])
+
+
+def test_where_the_others_do_not_fit_either_a_row_is_a_block_with_all_columns():
+    rows = ["orders", "/10.0.0.17", "a-client-with-a-long-name"], ["o", None, "a"]
+    assert table_lines(screen("GROUP HOST* CLIENT-ID"), rows, 30) == (
+        [
+            "GROUP      orders",
+            "HOST       /10.0.0.17",
+            "CLIENT-ID  a-client-with-a-long-name",
+            "",
+            "GROUP      o",
+            "HOST       -",
+            "CLIENT-ID  a",
+        ],
+        [],
+    )
+
+
+def test_a_column_of_empty_texts_is_shown():
+    """They may be names."""
+    assert table("GROUP TOPIC", ["", "a" * 20], width=20) == ["GROUP  ''", "TOPIC  " + "a" * 20]
+
+
+def test_a_column_of_a_group_called_dash_stays():
+    assert table("GROUP N", ["-", None], width=5) == ["GROUP", "-"]
+
+
+def test_sentences_wrap_and_times_in_them_stay_whole():
+    row = [5, "Empty since 2026-11-10 06:41 UTC, retention 7d"]
+    assert table("OFFSET WHY~", row, width=30) == [
+        "OFFSET  WHY",
+        "     5  Empty since",
+        "        2026-11-10 06:41 UTC,",
+        "        retention 7d",
+    ]
+
+
+def test_without_rows_there_are_only_headings():
+    assert table("GROUP HOST") == ["GROUP  HOST"]
+    assert table("GROUP CURRENT-OFFSET HOST", width=12) == ["GROUP", "CURRENT-OFFSET", "HOST"]
+
+
+def test_nothing_is_cut_without_a_width():
+    assert table("GROUP", ["a" * 300])[1] == "a" * 300
+
+
+def test_control_characters_from_a_log_do_not_reach_the_terminal():
+    assert table("GROUP", ["evil\x1b[2J\nname"]) == ["GROUP", "evil\\x1b[2J\\nname"]
+    assert printable("naïve ☕") == "naïve ☕"
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("", 0)])
+def test_width_is_what_a_terminal_shows(text, width):
+    assert display_width(text) == width
+
+
+def test_wide_and_combining_characters_keep_the_alignment():
+    lines = table("GROUP N", ["日本日本日本", 1], ["e\u0301\u20dd\u1112\u1161", 2], ["x", 3])
+    assert [display_width(line) for line in lines] == [15, 15, 15, 15]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders", "orders"),
+        ("a b", "a b"),
+        ("CORP\\user", "CORP\\user"),
+        ("a\x1bc\x9b\x7f\u202e", "a\\x1bc\\x9b\\x7f\\u202e"),
+        ("a\\x1bc", "a\\\\x1bc"),
+        ("a ", "a\\x20"),
+        (" a  b", "\\x20a \\x20b"),
+        ("\U000e0041", "\\U000e0041"),
+        ("", "''"),
+        ("''", r"\x27\x27"),
+        (r"\x27\x27", r"\\x27\\x27"),
+        ("a\\b ", r"a\\b\x20"),
+        ("\t\n\r", r"\t\n\r"),
+    ],
+)
+def test_a_cell_escapes_invisible_characters(text, shown):
+    assert cell_text(text) == shown
+
+
+@examples(30)
+@given(st.text(), st.text())
+def test_two_names_never_look_alike(one, other):
+    assert (cell_text(one) == cell_text(other)) == (one == other)
+    assert cell_text(one).isprintable()
+
+
+NAMES = st.one_of(st.text(max_size=30), st.sampled_from(["日本" * 9, "\x1b[31mred", "a\nb", "a  b", " ", "-"]))
+CELLS = {"N": st.integers(-(2**63), 2**63), "NAME": NAMES, "MINOR*": st.just("2026-11-16 06:41:36")}
+CELLS["WHY~"] = st.lists(st.from_regex(r"[a-z,.]{1,12}", fullmatch=True), max_size=25).map(" ".join)
+
+
+@st.composite
+def tables(draw):
+    columns = draw(st.lists(st.sampled_from(sorted(CELLS)), min_size=1, max_size=9))
+    rows = draw(st.integers(1, 4))
+    return columns, [[draw(st.one_of(CELLS[name], st.none())) for name in columns] for _ in range(rows)]
+
+
+@examples(20)
+@given(tables(), st.integers(20, 250))
+def test_every_cell_is_complete_at_any_width(made, width):
+    columns, rows = made
+    lines, left_out = table_lines(screen(" ".join(columns)), rows, width)
+    printed = " ".join(" ".join(lines).split())
+    for row in rows:
+        for name, cell in zip(columns, row, strict=True):
+            if cell is not None and name.rstrip("*") not in left_out:
+                words = cell.split() if name == "WHY~" else [" ".join(cell_text(str(cell)).split())]
+                assert all(word in printed for word in words)
+    assert all(line.isprintable() for line in lines)
+    assert left_out in ([], ["MINOR"] * len(left_out))
+    heads = [name.rstrip("*~") for name in columns if name.rstrip("*") not in left_out]
+    is_in_blocks = lines[0].split() != heads and "" in lines
+    assert is_in_blocks or len(rows) == 1 or max(map(display_width, lines)) <= width or len(columns) == 1
+
+
+# The line on stderr that says what a command is doing.
+def on_screen(written):
+    """The lines of a terminal after this text: a slow twin of the three sequences that we write."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[\d*[AJ]|\r|\n|[^\x1b\r\n]+", written):
+        if part == "\n":
+            row += 1
+            lines[row:] = [""]
+        elif part == "\r":
+            pass
+        elif part.endswith("A"):
+            row -= int(part[2:-1])
+        elif part.endswith("J"):
+            lines[row:] = [""]
+        else:
+            lines[row] += part
+    return lines
+
+
+@pytest.mark.parametrize("width", [12, 20, 200])
+def test_a_narrow_terminal_shows_every_step_in_full(width, monkeypatch):
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress()
+    for step in ("asking for the ends of 12,345 topics", "drawing", "saving the state of 50 partitions"):
+        progress(step)
+        lines = on_screen(out.getvalue())
+        assert " ".join(lines).split() == step.split()
+        assert all(len(line) < width for line in lines)
+    progress.done()
+    assert on_screen(out.getvalue()) == [""]
+
+
+def test_a_terminal_without_control_sequences_gets_lines(monkeypatch):
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("TERM", "dumb")
+    progress = Progress()
+    progress("drawing")
+    progress.done()
+    assert out.getvalue() == "drawing\n"
+
+
+# Files that commands write: complete or not at all.
+def test_a_page_replaces_an_older_one(tmp_path):
+    output = tmp_path / "report.html"
+    output.write_bytes(b"older and longer")
+    write_file(str(output), b"new")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"new"}
+
+
+def test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, monkeypatch):
+    output = tmp_path / "report.html"
+    output.write_bytes(b"older")
+
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(KgroupsError, match=r"report\.html could not be written: No space left on device"):
+        write_file(str(output), b"new")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"older"}
+
+
+def test_a_symlink_planted_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"theirs")
+    output = tmp_path / "report.html"
+    for name in (f".report.html.{os.getpid()}", ".report.html.00"):
+        (tmp_path / name).symlink_to(theirs)
+    write_file(str(output), b"new")
+    assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
+    monkeypatch.setattr("kgroups_spark.cli.output.secrets.token_hex", lambda _: "00")
+    with pytest.raises(KgroupsError, match="File exists"):
+        write_file(str(output), b"newer")
+    assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
+    assert (tmp_path / ".report.html.00").is_symlink()
+
+
+def test_the_umask_decides_who_may_read_a_page(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_file(str(tmp_path / "report.html"), b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640
+
+
+def test_an_interruption_leaves_no_partial_file(tmp_path, monkeypatch):
+    def interrupted(self, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(str(tmp_path / "report.html"), b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_uri_is_written_by_pyarrow(tmp_path):
+    output = (tmp_path / "report.html").as_uri()
+    require_place(output, "x")
+    write_file(output, b"new")
+    assert (tmp_path / "report.html").read_bytes() == b"new"
+    with pytest.raises(KgroupsError, match="gopher://host/x could not be written: "):
+        write_file("gopher://host/x", b"new")
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_pipe_is_written_and_stays_a_pipe(tmp_path, is_link):
+    """As /dev/stdout and /dev/null, which root could replace by a file."""
+    pipe = output = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if is_link:
+        output = tmp_path / "link"
+        output.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        require_place(str(output), "x")
+        write_file(str(output), b"new")
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
+    assert (pipe.is_fifo(), output.is_symlink()) == (True, is_link)
+
+
+@pytest.mark.parametrize("older", [b"older and longer", None])
+def test_a_link_stays_and_its_target_is_written(tmp_path, older):
+    """As a web server's folder has them."""
+    target, link = tmp_path / "srv" / "page.html", tmp_path / "report.html"
+    target.parent.mkdir()
+    if older is not None:
+        target.write_bytes(older)
+    link.symlink_to(Path("srv") / "page.html")
+    require_place(str(link), "x")
+    write_file(str(link), b"new")
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"new")
+    assert [path.name for path in target.parent.iterdir()] == ["page.html"]
+    link.unlink()
+    link.symlink_to(tmp_path / "gone" / "page.html")
+    with pytest.raises(UsageError, match=f"no folder {tmp_path}/gone; create it first"):
+        require_place(str(link), "x")
+
+
+def test_a_link_among_the_devices_stays_a_link(tmp_path, monkeypatch):
+    """As /dev/stdout, where stdout is a file."""
+    monkeypatch.setattr("kgroups_spark.cli.output._DEVICES", tmp_path / "dev")
+    (tmp_path / "dev").mkdir()
+    stdout, target = tmp_path / "dev" / "stdout", tmp_path / "page.html"
+    target.write_bytes(b"older and longer")
+    stdout.symlink_to(target)
+    require_place(str(stdout), "x")
+    write_file(str(stdout), b"new")
+    assert (stdout.is_symlink(), target.read_bytes()) == (True, b"new")
+
+
+def test_a_plain_file_among_the_devices_is_written_completely_or_not_at_all(tmp_path, monkeypatch):
+    """As those in /dev/shm."""
+    monkeypatch.setattr("kgroups_spark.cli.output._DEVICES", tmp_path)
+    test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, monkeypatch)
+
+
+def test_an_unusable_output_path_is_refused_before_any_work(tmp_path):
+    with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
+        require_place(str(tmp_path), "x.csv")
+    with pytest.raises(UsageError, match=r"no folder .*; create it first"):
+        require_place(str(tmp_path / "no" / "x.csv"), "x.csv")
+
+
+def test_a_dash_is_stdout(tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.chdir(tmp_path)
+    require_place("-", "x")
+    write_file("-", b"new")
+    assert (capfdbinary.readouterr().out, list(tmp_path.iterdir())) == (b"new", [])

@@ -7,10 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,27 +20,27 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sql import by_duckdb
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import SparkReader
-from kgroups_spark.sql.reader import LakeReader, SqlError
+from kgroups_spark.sql.reader import SqlError
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS, definition
 from kgroups_spark.tables.schemas import LAKE_VERSION, TABLES
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
 from tests.views.recorded import tables_of
 
 
 @pytest.fixture(scope="module")
-def location(tmp_path_factory: pytest.TempPathFactory) -> str:
+def location(tmp_path_factory):
     """A recording, in a folder with blanks, a percent sign and an accent in its name."""
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
     return write_lake(tmp_path_factory.mktemp("lakes") / "so 100% là", tables | more)
 
 
-def opened(location: str, engine: str = "auto") -> LakeReader:
+def opened(location, engine="auto"):
     return open_lake(argparse.Namespace(lake=location, engine=engine, command="groups"))
 
 
-def test_the_rows_read_are_those_written(location: str) -> None:
+def test_the_rows_read_are_those_written(location):
     reader, written = opened(location), tables_of("kip848-4.3")
     assert reader.engine == "duckdb"
     for name in ("groups", "group_members", "offset_commits"):
@@ -53,7 +51,7 @@ def test_the_rows_read_are_those_written(location: str) -> None:
     assert reader.rows("last_audit")[0]["as_of"] == AS_OF
 
 
-def test_comments_of_views_and_functions_are_there_where_a_query_lists_them(location: str) -> None:
+def test_comments_of_views_and_functions_are_there_where_a_query_lists_them(location):
     reader = opened(location)
     assert reader.sql("SELECT DISTINCT known FROM groups_as_of(NULL)")
     for _ in range(2):
@@ -69,7 +67,7 @@ def test_comments_of_views_and_functions_are_there_where_a_query_lists_them(loca
     } == set()
 
 
-def test_parameters_are_bound_and_lookalikes_are_not(location: str) -> None:
+def test_parameters_are_bound_and_lookalikes_are_not(location):
     reader = opened(location)
     query = """
       SELECT ':a' AS text, :a AS a, CAST('7' AS INT) AS b, '8'::INT AS c, "audit_id:x" AS d, :moment AS moment,
@@ -83,7 +81,7 @@ def test_parameters_are_bound_and_lookalikes_are_not(location: str) -> None:
     }  # fmt: skip
 
 
-def test_sums_are_whole_numbers_and_times_are_utc(location: str) -> None:
+def test_sums_are_whole_numbers_and_times_are_utc(location):
     [row] = opened(location).sql("SELECT sum(log_offset) AS total, max(log_timestamp) AS newest FROM offset_commits")
     rows = tables_of("kip848-4.3")["offset_commits"].to_pylist()
     assert row == {
@@ -93,7 +91,7 @@ def test_sums_are_whole_numbers_and_times_are_utc(location: str) -> None:
     assert type(row["total"]) is int and row["newest"].utcoffset() == timedelta(0)
 
 
-def test_rows_of_an_unfinished_audit_are_not_read(tmp_path: Path) -> None:
+def test_rows_of_an_unfinished_audit_are_not_read(tmp_path):
     tables = tables_of("kip848-4.3")
     lake = write_lake(tmp_path / "lake", tables | {"audits": ledger({}, {"audit_id": 2, "status": "running"})})
     before = opened(lake)
@@ -108,14 +106,14 @@ def test_rows_of_an_unfinished_audit_are_not_read(tmp_path: Path) -> None:
     assert len(after.rows("groups")) == tables["groups"].num_rows
 
 
-def test_a_lake_whose_first_audit_has_not_finished_is_empty(tmp_path: Path) -> None:
+def test_a_lake_whose_first_audit_has_not_finished_is_empty(tmp_path):
     reader = opened(write_lake(tmp_path / "lake", {"audits": ledger({"status": "running"})}))
     assert reader.rows("groups") == reader.sql("SELECT * FROM lag") == []
     with pytest.raises(KgroupsError, match=r"the lake at .* has no finished audit: run kgroups audit first"):
         _ = reader.last_audit
 
 
-def test_a_deleted_table_of_the_present_layout_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_a_deleted_table_of_the_present_layout_is_not_taken_for_an_empty_one(tmp_path):
     tables = tables_of("kip848-4.3") | {"audits": ledger({})}
     reader = opened(write_lake(tmp_path / "lake", tables, without="groups"))
     assert len(reader.rows("committed_offsets")) == tables["committed_offsets"].num_rows
@@ -125,7 +123,7 @@ def test_a_deleted_table_of_the_present_layout_is_not_taken_for_an_empty_one(tmp
 
 
 @pytest.mark.parametrize("name", ["groups", "audits"])
-def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, name: str) -> None:
+def test_a_damaged_file_is_reported_in_one_line(tmp_path, name):
     lake = write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
     (file,) = (tmp_path / "lake" / name).glob("*.parquet")
     file.write_bytes(file.read_bytes()[:-50])
@@ -134,7 +132,7 @@ def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, Path.touch, lambda file: file.write_bytes(b"no Parquet")])
-def test_a_query_over_a_damaged_file_is_refused_in_one_line(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+def test_a_query_over_a_damaged_file_is_refused_in_one_line(tmp_path, damage):
     """deltalake's messages have several lines and colours, and DuckDB's repeats each."""
     lake = write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
     (file,) = (tmp_path / "lake" / "groups").glob("*.parquet")
@@ -148,7 +146,7 @@ def test_a_query_over_a_damaged_file_is_refused_in_one_line(tmp_path: Path, dama
     assert "\x1b" not in line and line.count(file.name) <= 2
 
 
-def test_a_flipped_bit_of_a_data_file_is_refused(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_data_file_is_refused(tmp_path):
     tables = tables_of("kip848-4.3") | {"audits": ledger({})}
     lake = write_lake(tmp_path / "lake", tables)
     (file,) = (tmp_path / "lake" / "groups").glob("*.parquet")
@@ -161,7 +159,7 @@ def test_a_flipped_bit_of_a_data_file_is_refused(tmp_path: Path) -> None:
             read()
 
 
-def test_a_current_table_that_has_lost_all_of_its_rows_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_a_current_table_that_has_lost_all_of_its_rows_is_not_taken_for_an_empty_one(tmp_path):
     tables = tables_of("kip848-4.3")
     rows = tables["groups"].num_rows
     empty = {name: table for name, table in tables.items() if name != "groups"}
@@ -174,7 +172,7 @@ def test_a_current_table_that_has_lost_all_of_its_rows_is_not_taken_for_an_empty
     assert opened(lake).rows("groups") == []
 
 
-def test_history_prints_no_row_if_a_table_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_prints_no_row_if_a_table_is_damaged(tmp_path, capsys):
     lake = write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
     assert main(["history", "--lake", lake, "--all-groups"]) == 0
     assert capsys.readouterr().out
@@ -185,7 +183,7 @@ def test_history_prints_no_row_if_a_table_is_damaged(tmp_path: Path, capsys: pyt
     assert (printed.out, "table offset_commits" in printed.err) == ("", True)
 
 
-def test_a_file_that_is_gone_since_the_lake_was_opened_is_reported_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_since_the_lake_was_opened_is_reported_in_one_line(tmp_path):
     reader = opened(write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})}))
     for name in ("groups", "audits"):
         (file,) = (tmp_path / "lake" / name).glob("*.parquet")
@@ -195,20 +193,20 @@ def test_a_file_that_is_gone_since_the_lake_was_opened_is_reported_in_one_line(t
             read()
 
 
-def test_a_table_that_spark_cannot_read_is_reported_in_one_line() -> None:
+def test_a_table_that_spark_cannot_read_is_reported_in_one_line():
     """For example because its log ends within a line: DuckDB's reader then leaves the lake to Spark."""
 
     class Damaged:
-        def rows(self, *_: Any) -> NoReturn:
+        def rows(self, *_):
             raise OSError("no more lines")
 
     reader = object.__new__(SparkReader)
-    reader.location, reader._tables = "./lake", Damaged()  # type: ignore[assignment]
+    reader.location, reader._tables = "./lake", Damaged()
     with pytest.raises(KgroupsError, match=r"^table groups of the lake at \./lake cannot be read: no more lines$"):
         reader.table_rows("groups")
 
 
-def test_lakes_of_another_layout_and_foreign_tables_are_refused(tmp_path: Path) -> None:
+def test_lakes_of_another_layout_and_foreign_tables_are_refused(tmp_path):
     other = write_lake(tmp_path / "of another layout", {}, layout=LAKE_VERSION + 1)
     with pytest.raises(
         KgroupsError,
@@ -224,11 +222,11 @@ def test_lakes_of_another_layout_and_foreign_tables_are_refused(tmp_path: Path) 
 
 
 @pytest.fixture
-def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def by_spark(monkeypatch):
     """The lakes that Spark would have opened."""
     asked: list[str] = []
 
-    def instead(location: str, command: str) -> Any:
+    def instead(location, command):
         asked.append(location)
         return argparse.Namespace(missing_tables=[])
 
@@ -236,9 +234,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_lake_that_duckdb_cannot_read_is_left_to_spark_or_refused(
-    tmp_path: Path, by_spark: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lake_that_duckdb_cannot_read_is_left_to_spark_or_refused(tmp_path, by_spark, monkeypatch):
     lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
     opened(lake, "spark")
     assert by_spark.pop() == lake
@@ -261,9 +257,7 @@ def test_a_lake_that_duckdb_cannot_read_is_left_to_spark_or_refused(
         opened(lake, "duckdb")
 
 
-def test_a_damaged_log_names_its_table_and_the_reason_why_spark_reads_it(
-    tmp_path: Path, by_spark: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_log_names_its_table_and_the_reason_why_spark_reads_it(tmp_path, by_spark, capsys):
     lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
     entry = tmp_path / "lake" / "groups" / "_delta_log" / f"{0:020}.json"
     entry.write_text(entry.read_text()[:300])
@@ -276,7 +270,7 @@ def test_a_damaged_log_names_its_table_and_the_reason_why_spark_reads_it(
     )
 
 
-def test_an_empty_newest_file_of_the_ledger_is_reported(tmp_path: Path) -> None:
+def test_an_empty_newest_file_of_the_ledger_is_reported(tmp_path):
     lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
     (tmp_path / "lake" / "audits" / "_delta_log" / f"{2:020}.json").touch()
     with pytest.raises(KgroupsError, match=r"is empty \(audits/_delta_log/0{19}2.json\).*kgroups audit gives up"):
@@ -284,9 +278,7 @@ def test_an_empty_newest_file_of_the_ledger_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "mistaken_for"), [("a%20b", "a b"), ("a%2Fb", "a/b"), ("a\\b", "a/b")])
-def test_a_folder_that_deltalake_mistakes_for_another_is_left_to_spark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistaken_for: str
-) -> None:
+def test_a_folder_that_deltalake_mistakes_for_another_is_left_to_spark(tmp_path, monkeypatch, name, mistaken_for):
     lake = write_lake(tmp_path / name, {"audits": ledger({})})
     write_lake(tmp_path / mistaken_for, {"audits": ledger({"audit_id": 2})})
     assert by_duckdb.duckdb_reader(lake, must=False) is None
@@ -296,17 +288,17 @@ def test_a_folder_that_deltalake_mistakes_for_another_is_left_to_spark(
     assert by_duckdb.duckdb_reader(".", must=False) is None
 
 
-def test_duckdb_reads_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duckdb_reads_no_catalog(monkeypatch):
     monkeypatch.setenv("SPARK_CONF_DIR", "/somewhere")
     with pytest.raises(UsageError, match=r"--engine duckdb reads a lake in a folder, and main.kafka is"):
         opened("main.kafka", "duckdb")
 
 
-def test_a_file_uri_names_a_folder(location: str) -> None:
+def test_a_file_uri_names_a_folder(location):
     assert opened(f"file:{location}").rows("groups") == opened(location).rows("groups")
 
 
-def test_refused_queries_say_why_and_suggest_names(location: str) -> None:
+def test_refused_queries_say_why_and_suggest_names(location):
     with pytest.raises(SqlError, match='"grup_id" not found in FROM clause!\nCandidate bindings: "group_id"'):
         opened(location).sql("SELECT grup_id FROM groups")
 
@@ -327,7 +319,7 @@ def test_refused_queries_say_why_and_suggest_names(location: str) -> None:
         "WITH x AS (SELECT 1) INSERT INTO groups SELECT * FROM x",
     ],
 )
-def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, tmp_path: Path, statement: str) -> None:
+def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location, tmp_path, statement):
     (tmp_path / "x.txt").write_text("mine")
     with pytest.raises(SqlError):
         opened(location).sql(statement.format(folder=tmp_path))
@@ -335,7 +327,7 @@ def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, 
 
 
 @pytest.mark.parametrize("command", one_of("groups", "audits", "pending", "expiring", "groups --as-of 2026-11-21"))
-def test_commands_answer_without_java_and_without_loading_spark(location: str, command: str) -> None:
+def test_commands_answer_without_java_and_without_loading_spark(location, command):
     # As the process of a command ends: pyarrow's threads may abort one that waits for them.
     ends = "print(*sys.modules, flush=True); os._exit(code)"
     code = f"import os, sys; from kgroups_spark.cli.main import main; code = main(sys.argv[1:]); {ends}"
@@ -351,7 +343,7 @@ def test_commands_answer_without_java_and_without_loading_spark(location: str, c
     assert not loaded & {"pyspark", "py4j"}
 
 
-def test_every_table_and_view_can_be_queried_alone(location: str, chosen: Chosen) -> None:
+def test_every_table_and_view_can_be_queried_alone(location, chosen):
     """In a lake in which no other query has made what it needs."""
     for name in chosen.some((*TABLES, *VIEWS), 3):
         assert by_duckdb.DuckDbReader(DuckDbLake(location)).sql(f"SELECT count(*) AS n FROM {name}")[0]["n"] >= 0

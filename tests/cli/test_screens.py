@@ -3,43 +3,45 @@ they print: screens.txt and narrow_screens.txt. `pytest --regen` writes it again
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import shlex
-from pathlib import Path
+from collections import Counter
+from typing import Any
 
 import pytest
 
+from kgroups_spark.audit.comparison import Comparison, Facts, Side
+from kgroups_spark.audit.differences import WITHOUT_LOAD, Difference
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.cli import compare
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
-from kgroups_spark.lake.local import Local
-from tests.cli.golden import Screen, screen, screens
+from tests.cli.golden import screen, screens
+from tests.cli.group_questions import LAKES
+from tests.recorded_state_logs import answers, log_dir
 
 # Screens of any width, and of terminals with 80 columns.
 SCREENS, NARROW = screens("screens"), screens("narrow_screens")
 
 
 @pytest.fixture(scope="module")
-def place(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(local, tmp_path_factory):
     """The folder of the demo's lake, made without Spark."""
     folder = tmp_path_factory.mktemp("story")
     run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))
     return folder
 
 
-def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(command, capsys):
     capsys.readouterr()
     code = main(["--lake", "./lake", *shlex.split(command)])
     return screen(code, *capsys.readouterr())
 
 
 @pytest.mark.parametrize("wanted", [*SCREENS, *NARROW], ids=lambda wanted: wanted.command)
-def test_a_command_prints_its_screen(
-    wanted: Screen,
-    place: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
-) -> None:
+def test_a_command_prints_its_screen(wanted, place, capsys, monkeypatch, pytestconfig):
     monkeypatch.chdir(place)
     if wanted in NARROW:
         width = None if "--wide" in wanted.command else 80
@@ -47,11 +49,121 @@ def test_a_command_prints_its_screen(
     wanted.check(printed(wanted.command, capsys), pytestconfig)
 
 
-@pytest.mark.spark
-def test_an_audit_by_spark_makes_a_lake_with_the_same_screens(
-    spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["audit", "--lake", "./lake", "--segments", str(SEGMENTS), "--strict"]) == 0
-    for wanted in SCREENS:
-        assert printed(wanted.command, capsys) == wanted.printed, wanted.command
+# Commands on groups of small lakes in memory, and what they print: made_screens.txt.
+@pytest.mark.parametrize("wanted", screens("made_screens"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
+def test_a_command_on_a_small_lake_prints_its_screen(wanted, kgroups, pytestconfig):
+    wanted.check(screen(*kgroups(wanted.command, LAKES[wanted.lake]())), pytestconfig)
+
+
+DAY = 86_400_000
+
+
+def compared(*differences, b="3.9", retention_b=7 * DAY, **more):
+    fields: dict[str, Any] = {"audit_id": 1, "as_of_ms": 1_763_275_281_000, "is_reduced": False, "partitions": 50}
+    return Comparison(Side("4.3", 7 * DAY), Side(b, retention_b), **(fields | more), differences=[*differences])
+
+
+LOAD = Difference("load", 3, None, "load", "loads", "fails at ...")
+LOAD_OF_4 = Difference("load", 4, None, "load", "fails at ...", "loads")
+FAILING = {"unserved_groups": 42, "unserved_offsets": 310, "failing": {17: "log offset 9: b", 3: "log offset 5: a"}}
+ONE, BOTH = Facts(failing={3: "log offset 5: a"}), Facts(failing={3: "log offset 5: a", 4: "log offset 7: b"})
+FOUND = {
+    "nothing differs": compared(b="4.2"),
+    "no partition has records": compared(b="4.2", partitions=0),
+    "two retentions": compared(retention_b=DAY),
+    "3.9 does not load": compared(
+        LOAD,
+        Difference("group", 3, "orders", "group", "share, Stable", WITHOUT_LOAD["scala"], why="no load"),
+        facts=(Facts(), Facts(**FAILING)),
+    ),
+    "4.0 does not load what may be compacted": compared(
+        LOAD, b="4.0", facts=(Facts(), Facts(**FAILING, compacted_perhaps={3}))
+    ),
+    "neither loads one, one does not load another": compared(LOAD_OF_4, facts=(BOTH, ONE)),
+    "neither loads one": compared(facts=(ONE, ONE)),
+    "neither loads any": compared(facts=(BOTH, BOTH), partitions=2),
+    "skipped record types": compared(
+        facts=(Facts(topic_ids=12), Facts(skipped=Counter({3: 2, 8: 1000, 16: 1, 11: 4, 17: 5})))
+    ),
+    "everything differs": compared(
+        Difference("group", 1, "gone", "group", "share, Stable, members: 1", None),
+        Difference("group", 1, "new", "group", None, "classic, Empty, members: 0"),
+        Difference("group", 1, "other", "group_type", "consumer, Stable, members: 1", "classic, Empty, members: 0"),
+        Difference("group", 1, "epochs", "group_epoch", "1", "0"),
+        Difference("group", 1, "epochs", "assignment_epoch", "1", "0"),
+        Difference("member", 1, "epochs", "member_epoch", "1", "0", "m"),
+        Difference("committed_offset", 1, "g", "committed_offset", "5", "6", topic="t", partition=0),
+        Difference("pending_offset", 1, "g", "committed_offset", "5", None, None, 7, "t", 0),
+        Difference("offset_expiry", 1, "g", "decision", "keep (a)", "expire (b)", topic="t", partition=0),
+        Difference("offset_expiry", 1, "g", "expires_at", None, "2026", topic="t", partition=1),
+        Difference("group_expiry", 1, "g", "decision", "keep (a)", "delete (b)"),
+    ),
+    "an offset, and what follows from it": compared(
+        Difference("committed_offset", 1, "g", "committed_offset", "5", None, topic="t", partition=0),
+        Difference("offset_expiry", 1, "g", "expires_at", None, "2026", None, None, "t", 0, None, "committed_offset"),
+        facts=(Facts(names={"orders"}), Facts()),
+    ),
+}
+
+
+@pytest.mark.parametrize("wanted", screens("compare"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
+def test_a_comparison_prints_its_screen(wanted, monkeypatch, capsys, pytestconfig):
+    monkeypatch.setattr(compare, "existing_lake", lambda arguments: "x")
+    monkeypatch.setattr(compare, "_compare", lambda arguments, location: FOUND[wanted.lake])
+    code = main([*wanted.command.split(), "--lake", "x", "--release-version", "3.9"])
+    wanted.check(screen(code, *capsys.readouterr()), pytestconfig)
+
+
+def test_rows_have_all_columns():
+    assert set(Difference._fields) == set(compare.COLUMNS)
+
+
+# Commands about share groups, on what brokers of 4.4 recorded: dead letters, redeliveries, start offsets, events.
+Captured = pytest.CaptureFixture[str]
+RECORDING = "share-4.4"
+
+
+@pytest.fixture(scope="module")
+def lake(local, tmp_path_factory):
+    place = tmp_path_factory.mktemp("share")
+    segments = str(log_dir(RECORDING, place / "log"))
+    run_audit(local, AuditOptions(lake=str(place / "lake"), segments=[segments], share_delivery_count_limit=5))
+    return str(place / "lake")
+
+
+def printed_of(lake, capsys, *arguments):
+    capsys.readouterr()
+    code = main([arguments[0], "--lake", lake, *arguments[1:]])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("wanted", screens("share_screens"), ids=lambda wanted: wanted.command)
+def test_a_command_on_share_groups_prints_its_screen(wanted, lake, capsys, pytestconfig):
+    wanted.check(screen(*printed_of(lake, capsys, *wanted.command.split())), pytestconfig)
+
+
+def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake, capsys):
+    """The scenario rejects every third record of one group and none of another."""
+    code, out, err = printed_of(lake, capsys, "dead-letters", "--fail-if-any", "--format", "json")
+    found: dict[str, list[int]] = {}
+    for row in map(json.loads, out.splitlines()):
+        found.setdefault(row["group_id"], []).extend(range(row["first_offset"], row["last_offset"] + 1))
+        assert row["reason"] == "rejected_or_gap"
+    assert {group.split("-")[0]: len(offsets) for group, offsets in found.items()} == {"search": 10, "shipping": 6}
+    assert (code, err.startswith("16 records of 2 share groups (")) == (4, True)
+
+
+def test_start_offsets_are_exported_as_brokers_report_them(lake, capsys):
+    _, out, err = printed_of(lake, capsys, "export-offsets", "--all-groups")
+    reported = {
+        (group, one["topic"], str(one["partition"]), str(one["start_offset"]))
+        for group, offsets in answers()[RECORDING]["share_offsets"].items()
+        for one in offsets
+        if one.get("start_offset") is not None
+    }
+    assert {tuple(row) for row in csv.reader(io.StringIO(out))} == reported
+    [group] = [group for group, *_ in reported if group.startswith("report-")]
+    assert f"kafka-share-groups.sh --bootstrap-server HOST:PORT --group {group} --reset-offsets --topic " in err
+    assert "kafka-consumer-groups.sh" not in err
+    assert "kafka-share-groups.sh reads no file." in err

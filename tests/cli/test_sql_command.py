@@ -10,15 +10,14 @@ import select
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.sql import statements
-from tests.chosen import Chosen
-from tests.cli.golden import Screen, screen, screens
+from tests.chosen import one_of
+from tests.cli.golden import screen, screens
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of
@@ -27,17 +26,17 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(tmp_path_factory):
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
 
 
 @pytest.mark.parametrize("wanted", screens("sql_screens"), ids=lambda wanted: wanted.command)
-def test_a_command_prints_its_screen(wanted: Screen, lake: str, capsys: Captured, pytestconfig: pytest.Config) -> None:
+def test_a_command_prints_its_screen(wanted, lake, capsys, pytestconfig):
     code = main([*shlex.split(wanted.command), "--lake", lake])
     wanted.check(screen(code, *capsys.readouterr()), pytestconfig)
 
 
-def test_a_full_disk_at_stdout_is_reported(lake: str, chosen: Chosen) -> None:
+def test_a_full_disk_at_stdout_is_reported(lake, chosen):
     for query in chosen.some(("SELECT 1", "SELECT * FROM range(20000)"), 1):
         with open("/dev/full", "w") as full:
             done = subprocess.run(
@@ -51,7 +50,7 @@ def test_a_full_disk_at_stdout_is_reported(lake: str, chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_disk_that_takes_only_the_first_bytes_is_reported(lake: str, tmp_path: Path, unbuffered: str) -> None:
+def test_a_disk_that_takes_only_the_first_bytes_is_reported(lake, tmp_path, unbuffered):
     """Without a buffer, Python itself drops the other bytes."""
     limited = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); "
@@ -69,7 +68,7 @@ def test_a_disk_that_takes_only_the_first_bytes_is_reported(lake: str, tmp_path:
     assert (done.returncode, done.stderr) == (1, "kgroups: stdout: File too large\n")
 
 
-def test_rows_and_queries_are_utf_8_in_every_locale(lake: str) -> None:
+def test_rows_and_queries_are_utf_8_in_every_locale(lake):
     done = subprocess.run(
         [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, "--format", "csv"],
         input="SELECT chr(769) || '\u540d' AS name, length('\u540d') AS characters".encode(),
@@ -98,18 +97,16 @@ def test_rows_and_queries_are_utf_8_in_every_locale(lake: str) -> None:
         ("-- what is there\n/* ; */ .tables\nSELECT '\n.help\n'", [".tables"], "SELECT '\n.help\n'"),
     ],
 )
-def test_statements_end_at_a_semicolon_outside_strings(text: str, complete: list[str], rest: str) -> None:
+def test_statements_end_at_a_semicolon_outside_strings(text, complete, rest):
     assert statements(text) == (complete, rest)
 
 
-def test_statements_follow_the_quotes_of_sparks_sql() -> None:
+def test_statements_follow_the_quotes_of_sparks_sql():
     text = """SELECT 'it\\'s;', "a;b", `c;d` ; SELECT 2"""
     assert statements(text, "spark") == (["""SELECT 'it\\'s;', "a;b", `c;d`"""], "SELECT 2")
 
 
-def test_several_statements_from_a_file_and_from_stdin(
-    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_statements_from_a_file_and_from_stdin(lake, tmp_path, capsys, monkeypatch):
     file = tmp_path / "queries.sql"
     file.write_text("SELECT 1 AS one; -- first\nSELECT 2 AS two")
     assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
@@ -125,9 +122,7 @@ def test_several_statements_from_a_file_and_from_stdin(
 
 
 @pytest.mark.parametrize("text", ["", " ;; -- nothing\n", "/* open"])
-def test_a_text_without_a_statement_is_refused(
-    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_a_text_without_a_statement_is_refused(lake, tmp_path, capsys, monkeypatch, text):
     file = tmp_path / "queries.sql"
     file.write_text(text)
     with open(file) as stdin:
@@ -138,9 +133,7 @@ def test_a_text_without_a_statement_is_refused(
     assert main(["sql", "--lake", lake, ".quit"]) == 0
 
 
-def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(
-    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(lake, tmp_path, capsys, monkeypatch):
     file = tmp_path / "queries.sql"
     file.write_bytes(b"\xef\xbb\xbf.describe coverage\r\nSELECT 1 AS one;\r\n")
     assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
@@ -152,9 +145,7 @@ def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(
     assert capsys.readouterr().out == from_file
 
 
-def test_input_that_is_not_utf_8_is_one_message(
-    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_input_that_is_not_utf_8_is_one_message(lake, tmp_path, capsys, monkeypatch):
     file = tmp_path / "queries.sql"
     file.write_bytes(b"SELECT 1\xff;")
     assert main(["sql", "--lake", lake, "--file", str(file)]) == 2
@@ -165,9 +156,7 @@ def test_input_that_is_not_utf_8_is_one_message(
     assert capsys.readouterr().err == "kgroups: stdin is not UTF-8 text: byte 8 is 0xff\n"
 
 
-def test_dot_commands_work_as_at_the_prompt(
-    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dot_commands_work_as_at_the_prompt(lake, tmp_path, capsys, monkeypatch):
     file = tmp_path / "queries.sql"
     file.write_text(
         "SELECT 1 AS one;\n.describe last_audit\n-- more\n.help\nSELECT 2 AS two;\n.exit\nSELECT 3 AS three;\n"
@@ -185,7 +174,7 @@ def test_dot_commands_work_as_at_the_prompt(
     assert ".describe NAME" in said and "no table, view or function nosuch" in said
 
 
-def test_tables_and_describe_list_tables_views_functions_and_columns(lake: str, capsys: Captured) -> None:
+def test_tables_and_describe_list_tables_views_functions_and_columns(lake, capsys):
     assert main(["sql", "--lake", lake, ".tables", "--format", "csv"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     kinds = {row["name"].partition("(")[0]: row["kind"] for row in rows}
@@ -200,14 +189,14 @@ def test_tables_and_describe_list_tables_views_functions_and_columns(lake: str, 
         assert all(row["type"] and row["what"] for row in columns)
 
 
-def test_without_a_finished_audit_there_are_no_rows(tmp_path: Path, capsys: Captured) -> None:
+def test_without_a_finished_audit_there_are_no_rows(tmp_path, capsys):
     empty: dict[str, pa.Table] = {"audits": ledger({"status": "running"})}
     assert main(["sql", "--lake", write_lake(tmp_path / "lake", empty), "SELECT * FROM groups"]) == 0
     assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
 
 
-@pytest.mark.parametrize("leave", [b"\x04", b"exit\n", b"QUIT;\n", b".q\n"])
-def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
+@pytest.mark.parametrize("leave", one_of(b"\x04", b"exit\n", b"QUIT;\n", b".q\n"))
+def test_the_prompt_on_a_terminal(leave, lake):
     """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it; exit does."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kgroups_spark.cli.main", "sql", "--lake", lake]
@@ -246,7 +235,7 @@ def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
             os.close(ours)
 
 
-def until(terminal: int, text: str) -> str:
+def until(terminal, text):
     """Waits for a text; returns everything that the terminal has shown up to it."""
     shown = ""
     while text not in shown:
@@ -255,7 +244,7 @@ def until(terminal: int, text: str) -> str:
     return shown
 
 
-def test_a_lag_that_an_audit_could_know_is_not_explained(tmp_path: Path, capsys: Captured) -> None:
+def test_a_lag_that_an_audit_could_know_is_not_explained(tmp_path, capsys):
     ends = rows_of("topic_offsets", {"topic": "t", "log_end_offset": 9, "status": "ok"})
     live = write_lake(tmp_path / "live", tables_of("kip848-4.3") | {"audits": ledger({}), "topic_offsets": ends})
     assert main(["sql", "--lake", live, "SELECT lag FROM lag"]) == 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import Comparison, Side, compare
+from kgroups_spark.audit.comparison import Side, compare
 from kgroups_spark.audit.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
@@ -22,7 +21,6 @@ from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
 from tests.logs.log_files import checkpoint_of
 from tests.nights.nights_here import write_files
-from tests.twin.shard import Shard
 
 # Logs without an offsets partition in common, and partitions of them with differences of most kinds. FAILS is one that
 # one release alone loads.
@@ -41,13 +39,13 @@ VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
     params=[(random.Random(seed()).choice(RICH), FAILS), pytest.param(ALL, marks=pytest.mark.soak)],
     ids=["two", "all"],
 )
-def shards(request: pytest.FixtureRequest) -> Shards:
+def shards(request):
     """Partitions of logs: two; in a soak all."""
     return request.param
 
 
 @pytest.fixture(scope="module")
-def lake(session: Any, shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(session, shards, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
     files = {path: data for each in shards for path, data in segments()[each].items()}
     write_files(folder / "segments", {**files, **checkpoint_of(files)})
@@ -56,19 +54,19 @@ def lake(session: Any, shards: Shards, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="module")
-def found(lake: Lake) -> Comparison:
+def found(lake):
     return compared(lake, A, B)
 
 
-def compared(lake: Lake, a: str, b: str, **more: Any) -> Comparison:
+def compared(lake, a, b, **more):
     return compare(lake, Side(a, DAY_MS), Side(b, DAY_MS), AS_OF_MS, progress=lambda _: None, **more)
 
 
-def answered(version: str, shards: Shards) -> dict[int, Any]:
+def answered(version, shards):
     return {number: answer for log, answer in answers(version) if (log, number := answer["partition"]) in shards}
 
 
-def test_differences_equal_those_of_kafkas_own_classes(found: Comparison, shards: Shards) -> None:
+def test_differences_equal_those_of_kafkas_own_classes(found, shards):
     of_a, of_b = answered(A, shards), answered(B, shards)
     said = {(number, *each) for number in of_a for each in expected(of_a[number], of_b[number], release(A), release(B))}
     ours = {
@@ -82,7 +80,7 @@ def test_differences_equal_those_of_kafkas_own_classes(found: Comparison, shards
     assert found.facts[0].failing.keys() - found.facts[1].failing.keys()
 
 
-def test_every_difference_has_a_reason(found: Comparison) -> None:
+def test_every_difference_has_a_reason(found):
     assert [each for each in found.differences if each.why is None and each.difference != LOAD] == []
     whys = {each.why for each in found.differences if each.difference == "committed_offset"}
     # One rule alone makes most of them: tombstones in transactions, records with a producer id and no transaction.
@@ -90,7 +88,7 @@ def test_every_difference_has_a_reason(found: Comparison) -> None:
     assert any("(T28)" in why for why in whys)
 
 
-def test_decisions_of_expiry_equal_those_of_the_twin(found: Comparison, shards: Shards) -> None:
+def test_decisions_of_expiry_equal_those_of_the_twin(found, shards):
     judged = [judgements(version, shards) for version in (A, B)]
     both = judged[0].keys() & judged[1].keys()
     said = {place: tuple(each[place] for each in judged) for place in both if judged[0][place] != judged[1][place]}
@@ -105,7 +103,7 @@ def test_decisions_of_expiry_equal_those_of_the_twin(found: Comparison, shards: 
     assert decided == {place for place, each in ours.items() if each.what == "decision"}
 
 
-def judgements(version: str, shards: Shards) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+def judgements(version, shards):
     """Decision, and time, of every offset in partitions that both releases load."""
     judged = {}
     failing = {n for each in (A, B) for n, answer in answered(each, shards).items() if fails(answer)}
@@ -124,7 +122,7 @@ def judgements(version: str, shards: Shards) -> dict[tuple[Any, ...], tuple[Any,
     return judged
 
 
-def ms_rows(shard: Shard) -> dict[str, list[dict[str, Any]]]:
+def ms_rows(shard):
     groups = [row._asdict() for row in shard.group_rows()]
     for row in groups:
         row["topology"] = None if row["topology"] is None else json.loads(row["topology"])
@@ -139,7 +137,7 @@ def ms_rows(shard: Shard) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def test_one_group_alone_is_compared_as_among_all(lake: Lake, found: Comparison) -> None:
+def test_one_group_alone_is_compared_as_among_all(lake, found):
     group = next(each.group_id for each in found.differences if each.difference == "committed_offset")
     alone = compared(lake, A, B, groups=[group])
     assert [each for each in alone.differences if each.difference != LOAD] == [
@@ -147,7 +145,7 @@ def test_one_group_alone_is_compared_as_among_all(lake: Lake, found: Comparison)
     ]
 
 
-def test_the_same_rules_differ_in_nothing(lake: Lake) -> None:
+def test_the_same_rules_differ_in_nothing(lake):
     same = compared(lake, "3.9", "3.7")
     assert same.differences == []
     assert same.facts[0] == same.facts[1]

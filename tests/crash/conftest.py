@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from kgroups_spark.lake.local import Local
 from tests.crash.commit_points import audit
 from tests.nights.lakes import contents, copy_until
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 
 
 @dataclass(frozen=True)
@@ -28,12 +26,9 @@ class Nights:
 
 
 @pytest.fixture(scope="session")
-def nights(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+def nights(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nights")
-    with zipfile.ZipFile(CORPORA) as archive:
-        members = [name for name in archive.namelist() if name.startswith("logs/transactions-4.3/")]
-        archive.extractall(folder, members)
-    second = folder / "logs" / "transactions-4.3"
+    second = unpacked(folder, "transactions-4.3")
     copy_until(second, folder / "first", 0.5)
     segment = second / "__consumer_offsets-1" / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())

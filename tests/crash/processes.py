@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,26 +16,20 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tests.small_lakes import environment_of_small_lakes
+
 # Many times as long as an audit of the small log takes on a busy machine.
 PATIENCE_S = 300
 
 
 @contextmanager
-def started_audit(
-    lake: Path, log: Path, *options: str, environment: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """The command, in a process group of its own; what it says goes to a file beside the lake.
-
-    `environment`: what it has beside this one's.
-
-    None of its processes is left at the end of the block, whatever happens in it.
-    """
+def started_audit(lake: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
+    """The command, in a process group of its own, whose Spark commits one table at a time; what it says goes to a file
+    beside the lake. None of its processes is left at the end of the block, whatever happens in it."""
     command = [sys.executable, "-m", "kgroups_spark.cli.main", "audit", "--lake", str(lake), "--segments", str(log)]
-    whole = {**os.environ, **(environment or {})}
+    whole = {**os.environ, **environment_of_small_lakes()}
     with lake.with_suffix(".said").open("w") as said:
-        process = subprocess.Popen(
-            [*command, *options], env=whole, stderr=said, stdout=said, text=True, start_new_session=True
-        )
+        process = subprocess.Popen(command, env=whole, stderr=said, stdout=said, text=True, start_new_session=True)
     try:
         yield process
     finally:

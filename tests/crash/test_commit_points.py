@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import Owner
 from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.local import Local
 from kgroups_spark.tables.schemas import TABLES
 from tests.crash.commit_points import (
     AFTER,
@@ -26,7 +28,9 @@ from tests.crash.commit_points import (
     current_tables,
     photographs,
 )
+from tests.crash.soak import RUNS_WITHOUT_A_JVM, Disturbances, recorded_logs
 from tests.nights.lakes import contents, rows
+from tests.protocol.fake_delta import LOOP
 
 HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
 
@@ -38,7 +42,7 @@ class Killed:
 
     lakes: dict[CommitPoint, Path]
 
-    def copied(self, point: CommitPoint, folder: Path) -> Path:
+    def copied(self, point, folder):
         """One of them, to go on with."""
         return Path(shutil.copytree(self.lakes[point], folder / f"{list(self.lakes).index(point):02d}"))
 
@@ -160,3 +164,31 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
         audit(session, lake, nights.second)
     audit(session, lake, nights.second, take_over=True)
     assert_lake_is_sound(lake, nights.expected)
+
+
+# Whole audits and maintenance, killed and stalled at random moments, leave the tables of audits to which nothing
+# happened.
+# Here without a JVM; `python -m tests.crash.soak` does so a thousand times, and then beside Spark.
+def test_disturbed_nights_leave_the_tables_of_undisturbed_nights(tmp_path, chosen):
+    logs = list(recorded_logs(tmp_path))
+    for seed in chosen.some(range(20), 1):
+        disturbances = Disturbances(Local(runner=LOOP), seed, 4, tmp_path / str(seed), print, RUNS_WITHOUT_A_JVM)
+        disturbances.run(logs)
+        assert disturbances.done.total() >= 4
+
+
+@pytest.mark.parametrize("at", ["reading ", "replaying "])
+def test_an_audit_that_is_taken_over_while_its_tasks_run_says_so(tmp_path, at):
+    """The audit that took over has removed the work files of the other one's tasks."""
+    log, lake, spark = next(recorded_logs(tmp_path)), tmp_path / "lake", Local(runner=LOOP)
+    taken_over: list[int] = []
+
+    def stalls(line):
+        if line.startswith(at) and not taken_over:
+            with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
+                taken_over.append(audit(spark, lake, log, take_over=True).audit.audit_id)
+
+    with pytest.raises(ClaimLost, match=r"audit 1 stops: audit 2 .* has claimed the lake"):
+        audit(spark, lake, log, progress=stalls)
+    assert taken_over == [2]
+    assert not list((lake / "_work").iterdir())

@@ -15,14 +15,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from kgroups_spark.cli.demo import SEGMENTS
-from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.crash.processes import without_progress
 from tests.small_lakes import environment_of_small_lakes
@@ -33,7 +30,7 @@ STARTING = "starting Spark ..."
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(tmp_path_factory):
     """A lake of one audit, made without Spark."""
     tables = tables_of("transactions-4.3")
     (row,) = tables["audits"].to_pylist(maps_as_pydicts="strict")
@@ -42,14 +39,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def spark_for_small_lakes(monkeypatch: pytest.MonkeyPatch) -> None:
+def spark_for_small_lakes(monkeypatch):
     """How the processes here start Spark."""
     for name, value in environment_of_small_lakes().items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
-def kgroups(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+def kgroups(tmp_path):
     """Processes that are ended in any case."""
     processes: list[subprocess.Popen[str]] = []
     yield processes
@@ -59,9 +56,7 @@ def kgroups(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def start(
-    processes: list[subprocess.Popen[str]], *words: str, module: str = "kgroups_spark", stdin: int = subprocess.DEVNULL
-) -> subprocess.Popen[str]:
+def start(processes, *words, module="kgroups_spark", stdin=subprocess.DEVNULL):
     process = subprocess.Popen(
         [sys.executable, "-m", module, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -75,7 +70,7 @@ def start(
     return process
 
 
-def lines_until(stream: IO[str] | None, begins: str) -> list[str]:
+def lines_until(stream, begins):
     """The lines of the stream up to the first one that begins so."""
     assert stream is not None
     said = []
@@ -86,7 +81,7 @@ def lines_until(stream: IO[str] | None, begins: str) -> list[str]:
     raise AssertionError(f"it ended before it said {begins!r}: {''.join(said)}")
 
 
-def in_session(number: int) -> list[str]:
+def in_session(number):
     """Command lines of the processes that the process of this number has started, and of their children."""
     found = []
     for folder in Path("/proc").iterdir():
@@ -101,7 +96,7 @@ def in_session(number: int) -> list[str]:
     return found
 
 
-def assert_nothing_is_left(process: subprocess.Popen[str]) -> None:
+def assert_nothing_is_left(process):
     """Spark's Python workers see a moment later that their JVM has gone."""
     for _ in range(600):
         left = in_session(process.pid)
@@ -111,21 +106,21 @@ def assert_nothing_is_left(process: subprocess.Popen[str]) -> None:
     raise AssertionError(left)
 
 
-def wait_for(process: subprocess.Popen[str], program: str) -> None:
+def wait_for(process, program):
     """Until the process has started one with that word in its command line."""
     while not [line for line in in_session(process.pid) if program in line]:
         assert process.poll() is None
         time.sleep(0.05)
 
 
-def assert_ended(process: subprocess.Popen[str], code: int, last: str) -> None:
+def assert_ended(process, code, last):
     out, err = process.communicate(timeout=300)
     # Ended by a signal, it may have said half of its progress.
     assert (process.returncode, out, without_progress(err)) == (code, "", [last])
     assert_nothing_is_left(process)
 
 
-def test_an_audit_ends_while_spark_starts(kgroups: list[subprocess.Popen[str]], tmp_path: Path) -> None:
+def test_an_audit_ends_while_spark_starts(kgroups, tmp_path):
     starting = start(kgroups, "audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS))
     lines_until(starting.stderr, STARTING)
     wait_for(starting, "java")
@@ -164,9 +159,7 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
 }
 
 
-def start_signalled(
-    processes: list[subprocess.Popen[str]], words: tuple[str, ...], call: str, after_s: float, number: int
-) -> subprocess.Popen[str]:
+def start_signalled(processes, words, call, after_s, number):
     """The command, which sends its process group the signal so long after it has called that."""
     when = json.dumps({"call": call, "after_s": after_s, "number": number})
     return start(processes, when, *words, module="tests.crash.signalled")
@@ -176,9 +169,7 @@ ENDS = {signal.SIGINT: (130, "kgroups: interrupted\n"), signal.SIGTERM: (143, "k
 
 
 @pytest.mark.in_turn("signals in an audit")
-def test_a_command_ends_with_one_line_whenever_the_signal_comes(
-    kgroups: list[subprocess.Popen[str]], tmp_path: Path, recorded: Path, chosen: Chosen
-) -> None:
+def test_a_command_ends_with_one_line_whenever_the_signal_comes(kgroups, tmp_path, recorded, chosen):
     cases = [name for name, (words, *_) in MOMENTS.items() if chosen.every or words == AUDIT]
     for number, name in enumerate(chosen.some(cases, 1)):
         words, call, after_s = MOMENTS[name]
@@ -193,15 +184,13 @@ def test_a_command_ends_with_one_line_whenever_the_signal_comes(
 
 
 @pytest.fixture
-def silent_broker() -> Iterator[str]:
+def silent_broker():
     """An address that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_commands_without_spark_end_with_one_line(
-    kgroups: list[subprocess.Popen[str]], tmp_path: Path, recorded: Path, silent_broker: str, chosen: Chosen
-) -> None:
+def test_commands_without_spark_end_with_one_line(kgroups, tmp_path, recorded, silent_broker, chosen):
     lake = str(recorded)
     page = ("report", "--lake", lake, "--output", str(tmp_path / "report.html"))
     arrow = "kgroups_spark.sql.by_duckdb:DuckDbReader.arrow"
@@ -227,9 +216,7 @@ def test_commands_without_spark_end_with_one_line(
 
 
 @pytest.mark.in_turn("Ctrl-C at the prompt")
-def test_at_the_prompt_ctrl_c_ends_a_query_by_spark_and_the_next_one_runs(
-    kgroups: list[subprocess.Popen[str]], recorded: Path
-) -> None:
+def test_at_the_prompt_ctrl_c_ends_a_query_by_spark_and_the_next_one_runs(kgroups, recorded):
     terminal, stdin = pty.openpty()
     process = start(kgroups, "sql", "--engine", "spark", "--lake", str(recorded), stdin=stdin)
     os.close(stdin)

@@ -11,7 +11,6 @@ import pytest
 
 from kgroups_spark.cli import main as cli
 from kgroups_spark.lake.lake import Lake
-from tests.chosen import marks_of
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import (
     end_of,
@@ -26,22 +25,6 @@ from tests.crash.processes import (
     without_progress,
 )
 from tests.nights.lakes import contents, rows
-from tests.small_lakes import environment_of_small_lakes
-
-# `make test` has one of these two, by the seed: each starts Spark in a process of its own, which takes 14 s of CPU.
-ALL_OF_IT, ITS_JVM = "all of it", "its JVM"
-
-
-def if_taken(killed):
-    """Marks a test as part of `make test` if the seed takes it, else of the soak."""
-    marks = marks_of(killed, ALL_OF_IT, ITS_JVM)
-    return marks[0] if marks else lambda test: test
-
-
-@pytest.fixture
-def environment():
-    """Where one process commits at a time."""
-    return environment_of_small_lakes()
 
 
 def statuses(lake):
@@ -53,11 +36,11 @@ def last_line(said):
     return said.rstrip().rpartition("\n")[2]
 
 
-@if_taken(ALL_OF_IT)
-def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, environment):
+@pytest.mark.in_turn("a killed audit")
+def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path):
     lake = tmp_path / "lake"
     Lake.create(local, str(lake))
-    with started_audit(lake, nights.first, environment=environment) as process:
+    with started_audit(lake, nights.first) as process:
         until(next_log_of(lake, "offset_commits"), process)
         kill_all(process)
     # It reports what it does, and the processes that it starts write nothing.
@@ -70,12 +53,12 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, envir
     assert_lake_is_sound(lake, contents(nights.lake))
 
 
-@if_taken(ITS_JVM)
-def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path, environment):
+@pytest.mark.in_turn("a killed JVM")
+def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     before = current_tables(local, lake)
-    with started_audit(lake, nights.second, environment=environment) as process:
+    with started_audit(lake, nights.second) as process:
         until(next_log_of(lake, "committed_offsets"), process)
         assert kill_jvm(process)
         assert end_of(process) == 1

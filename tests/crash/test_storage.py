@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,34 +22,34 @@ DISK_MB = 8
 class SmallDisk:
     """A folder on a disk of its own, which a file can fill but for so many bytes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
-    def leave(self, free: int) -> None:
+    def leave(self, free):
         filler = self.folder / "filler"
         filler.unlink(missing_ok=True)
         disk = os.statvfs(self.folder)
         with filler.open("wb") as file:
             file.write(bytes(max(0, disk.f_bavail * disk.f_frsize - free)))
 
-    def make_room(self) -> None:
+    def make_room(self):
         (self.folder / "filler").unlink()
 
 
 class PretendedDisk:
     """The same where no file system may be mounted: the one place where the lake is written says that it is full."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder, monkeypatch):
         self.folder, self._monkeypatch = folder, monkeypatch
 
-    def leave(self, free: int) -> None:
+    def leave(self, free):
         commit, page, left = Lake.commit, 4096, free
 
-        def full(self: Lake, table: str, operation: str, write: Callable[[], object]) -> object:
+        def full(self, table, operation, write):
             nonlocal left
             left -= page
 
-            def write_if_there_is_room() -> object:
+            def write_if_there_is_room():
                 if left < 0:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 return write()
@@ -60,12 +58,12 @@ class PretendedDisk:
 
         self._monkeypatch.setattr(Lake, "commit", full)
 
-    def make_room(self) -> None:
+    def make_room(self):
         self._monkeypatch.undo()
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk | PretendedDisk]:
+def disk(tmp_path, monkeypatch):
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
@@ -76,7 +74,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk 
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def command(lake: Path, log: Path, *options: str) -> int:
+def command(lake, log, *options):
     return cli.main(["audit", "--lake", str(lake), "--segments", str(log), *options])
 
 
@@ -86,7 +84,7 @@ DAEMON = re.compile(
 )
 
 
-def only_line(text: str) -> str:
+def only_line(text):
     """The command's last line. All lines before it are progress."""
     text = DAEMON.sub("", text)
     assert "Traceback" not in text and "Exception" not in text.rstrip().rpartition("\n")[0], text

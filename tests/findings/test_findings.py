@@ -52,7 +52,7 @@ def found_in(case: Case) -> list[Finding]:
 
 
 def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not() -> None:
-    # No log raises that one: tests/audit/test_stale_checkpoint.py.
+    # No log raises that one: tests/audit/test_whole_nights.py.
     of_logs = set(KINDS) - {"stale_checkpoint"}
     assert {case.finding for case in CASES if case.odd is not None} == of_logs
     assert {case.finding for case in CASES if case.odd is None} == of_logs

@@ -13,8 +13,7 @@ import textwrap
 from kgroups_spark.coordinator.releases import NEWEST as NEWEST_CLAIMED
 from kgroups_spark.messages.schema import all_definitions
 from tests.kafka_watch.differences import Difference, definition_differences
-from tests.kafka_watch.published import published_definitions
-from tests.kafka_watch.release_jars import NEWEST, release_jars
+from tests.kafka_watch.release_jars import NEWEST, published_definitions, release_jars
 from tests.kafka_watch.settings import expected_settings, published_settings, setting_differences
 
 WIDTH = 80

@@ -21,7 +21,6 @@ import kgroups_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import UsageError
-from kgroups_spark.lake.local import Local
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 ANSWERS = Path(__file__).parent / "answers.txt"
@@ -30,19 +29,19 @@ Run = Callable[[str], nbformat.NotebookNode]
 
 
 @pytest.fixture(scope="module")
-def story(local: Local, tmp_path_factory: pytest.TempPathFactory) -> str:
+def story(local, tmp_path_factory):
     location = str(tmp_path_factory.mktemp("story") / "lake")
     run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location
 
 
 @pytest.fixture
-def lake(story: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def lake(story, monkeypatch):
     """The lake is the one that notebooks read."""
     monkeypatch.setenv("KGROUPS_LAKE", story)
 
 
-def in_a_kernel(name: str) -> nbformat.NotebookNode:
+def in_a_kernel(name):
     """The notebook with its outputs, run as Jupyter does: a process, in which one on Spark starts a JVM. Raises
     CellExecutionError for a cell that fails."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
@@ -53,7 +52,7 @@ def in_a_kernel(name: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def in_this_process(name: str) -> nbformat.NotebookNode:
+def in_this_process(name):
     """The same without a kernel; on Spark its session is that of the tests. Raises what a cell raises."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     quiet = Config({"HistoryManager": {"enabled": False}})
@@ -71,12 +70,12 @@ def in_this_process(name: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def as_text(value: str | bytes) -> str:
+def as_text(value):
     """An output as a kernel writes it into a notebook: images in base64."""
     return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def said(notebook: nbformat.NotebookNode) -> str:
+def said(notebook):
     """The outputs of the cells with the tag `answer`, with single blanks, and the number of drawings."""
     lines, drawings = [], 0
     for cell in notebook.cells:
@@ -88,7 +87,7 @@ def said(notebook: nbformat.NotebookNode) -> str:
     return "\n".join([*lines, f"{drawings} drawings", ""])
 
 
-def check(run: Run, name: str, config: pytest.Config) -> None:
+def check(run, name, config):
     head, title, rest = ANSWERS.read_text().partition(f"# {name}\n")
     before, end, others = rest.partition("\n# ")
     now = said(run(name))
@@ -98,12 +97,12 @@ def check(run: Run, name: str, config: pytest.Config) -> None:
         assert now.strip() == before.strip()
 
 
-def test_there_are_six_notebooks() -> None:
+def test_there_are_six_notebooks():
     assert NAMES == ["expiring_groups", "group_history", "incident", "migration", "share_groups", "transactions"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebooks_are_stored_without_outputs(name: str) -> None:
+def test_notebooks_are_stored_without_outputs(name):
     """Outputs depend on the lake. Without them, a change of the file is a change of what the notebook asks."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -112,7 +111,7 @@ def test_notebooks_are_stored_without_outputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebooks_use_only_the_public_api(name: str) -> None:
+def test_notebooks_use_only_the_public_api(name):
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     public = {f"kgroups_spark.{each}" for each in kgroups_spark.__all__}
@@ -123,22 +122,23 @@ def test_notebooks_use_only_the_public_api(name: str) -> None:
 @pytest.mark.parametrize(
     ("run", "name"),
     [
-        (in_a_kernel, "incident"),
+        pytest.param(in_a_kernel, "incident", marks=pytest.mark.in_turn("a notebook in a kernel")),
         *((in_this_process, name) for name in NAMES if name not in ("incident", "expiring_groups")),
         *(pytest.param(in_a_kernel, name, marks=pytest.mark.soak) for name in NAMES if name != "incident"),
     ],
 )
-def test_a_notebook_answers_as_the_story_is_known(run: Run, name: str, pytestconfig: pytest.Config) -> None:
+def test_a_notebook_answers_as_the_story_is_known(run, name, pytestconfig):
     check(run, name, pytestconfig)
 
 
 @pytest.mark.usefixtures("lake", "spark")
-def test_expiring_offsets_in_the_session_of_the_tests(pytestconfig: pytest.Config) -> None:
+@pytest.mark.in_turn("a notebook on Spark")
+def test_expiring_offsets_in_the_session_of_the_tests(pytestconfig):
     """In a kernel it takes most of a minute: its JVM knows nothing of a test's small lakes."""
     check(in_this_process, "expiring_groups", pytestconfig)
 
 
-def test_a_missing_lake_fails_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_lake_fails_the_notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("KGROUPS_LAKE", str(tmp_path / "none"))
     with pytest.raises(UsageError, match="no lake at"):
         in_this_process("incident")

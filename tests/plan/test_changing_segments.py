@@ -7,24 +7,26 @@ after every read. Whatever happens, an audit ends in a state that existed, loses
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from pyarrow import fs
 
 from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.ledger import PartitionProgress
+from kgroups_spark.records.batches import HEADER_BYTES
 from kgroups_spark.replay import ranges
 from kgroups_spark.sources import files, segments
-from tests.chosen import Chosen
 from tests.nights.changing_segments import PLANNED, Broker, Lake, Steps, commit, state
 
 
 class Moments:
     """Counts the moments at which an audit touches files, and lets a change go on at some of them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: Steps, first: int, *, all_at_once: bool) -> None:
+    def __init__(self, monkeypatch, steps, first, *, all_at_once):
         self.seen, self._steps, self._first, self._all_at_once = 0, steps, first, all_at_once
         self._is_busy = False
         for kind in (files.LocalFile, files.StoredFile):
@@ -33,10 +35,10 @@ class Moments:
         self._around(monkeypatch, segments, "list_folder")
         monkeypatch.setattr(segments.time, "sleep", lambda _: None)
 
-    def _around(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    def _around(self, monkeypatch, owner, name):
         real = getattr(owner, name)
 
-        def moment(*arguments: Any, **more: Any) -> Any:
+        def moment(*arguments, **more):
             self._pass()
             found = real(*arguments, **more)
             self._pass()
@@ -44,7 +46,7 @@ class Moments:
 
         monkeypatch.setattr(owner, name, moment)
 
-    def _pass(self) -> None:
+    def _pass(self):
         self.seen += 1
         if self.seen < self._first:
             return
@@ -53,7 +55,7 @@ class Moments:
             for _ in self._steps:
                 pass
 
-    def finish(self) -> None:
+    def finish(self):
         """Does the rest of the change."""
         for _ in self._steps:
             pass
@@ -74,9 +76,7 @@ HOW = ["whole", "in ranges", "in ranges, the last first", "full"]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
-def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(
-    change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen
-) -> None:
+def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(change, tmp_path, chosen):
     moments = range(1, 2 + audit_disturbed(change, tmp_path / "undisturbed", "full", 10**6))
     assert len(moments) > 15
     cases = list(itertools.product(moments, HOW, [True, False]))
@@ -85,9 +85,7 @@ def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
-def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(
-    change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(change, tmp_path, chosen, monkeypatch):
     """A store has no open files: each read gets the file that has the name at that time."""
     store = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
     monkeypatch.setattr(files, "file_system", lambda location: (store, location))
@@ -97,9 +95,7 @@ def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(
         audit_disturbed(change, tmp_path / str(number), how, moment)
 
 
-def audit_disturbed(
-    change: Callable[[Broker], Steps], folder: Path, how: str, moment: int, *, all_at_once: bool = True
-) -> int:
+def audit_disturbed(change, folder, how, moment, *, all_at_once=True):
     """An audit during which the change begins at that moment, and one after it; how many moments there were."""
     broker = Broker(folder)
     lake = Lake(broker)
@@ -123,3 +119,214 @@ def audit_disturbed(
     there = {number for data in broker.contents().values() for number in range(99) if commit(number) in data}
     assert there <= set(lake.offsets), (moment, how)
     return moments.seen
+
+
+# Damage in the header of the log's last batch, whose offset and leader epoch no checksum covers.
+#
+# The audit that meets it loses nothing, and the next one, of the sound log, ends where it would have ended anyway.
+UNCOVERED_BITS = range(8 * 17)  # base offset, length, leader epoch, magic
+HEADER_BITS = range(8 * HEADER_BYTES)
+
+
+def flip(path, at, bit):
+    data = bytearray(path.read_bytes())
+    data[at + bit // 8] ^= 0x80 >> bit % 8
+    path.write_bytes(data)
+
+
+def audited_with_a_flipped_bit(folder, bit):
+    """A lake after an audit while this bit of the last batch was flipped; the active segment and its sound bytes."""
+    broker = Broker(folder)
+    lake = Lake(broker)
+    active = max(broker.log.glob("*.log"))
+    sound = active.read_bytes()
+    flip(active, len(sound) - len(commit(0)), bit)
+    lake.audit()
+    return broker, lake, active, sound
+
+
+def test_any_flipped_bit_of_the_last_header_loses_nothing(tmp_path, chosen, monkeypatch):
+    monkeypatch.setattr(Broker, "segment", 24)
+    for bit in chosen.some(HEADER_BITS, 2, always=[*chosen.some(UNCOVERED_BITS, 2)]):
+        broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path / str(bit), bit)
+        assert lake.next_offset in (PLANNED - 1, PLANNED), bit
+        assert (lake.next_offset == PLANNED) == (PLANNED - 1 in lake.offsets), bit
+        active.write_bytes(sound)
+        for end in (PLANNED, PLANNED, PLANNED + 9):
+            broker.append(end - broker.written)
+            lake.audit()
+            assert sorted(lake.offsets) == list(range(end)), bit
+            assert (lake.next_offset, lake.state()) == (end, state(end)), bit
+
+
+def test_an_offset_that_nothing_confirms_is_held_back_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(Broker, "segment", 24)
+    broker = Broker(tmp_path)
+    lake = Lake(broker)
+    active = max(broker.log.glob("*.log"))
+    flip(active, active.stat().st_size - len(commit(0)), 63 - 3)
+    for _ in range(2):
+        lake.audit()
+        assert (lake.next_offset, lake.damage) == (PLANNED - 1, [])
+        assert "it says offset 28, 8 after the end of the batch before it, and nothing confirms" in lake.unconfirmed[0]
+
+
+def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path):
+    broker = Broker(tmp_path)
+    active = max(broker.log.glob("*.log"))
+    data = bytearray(active.read_bytes())
+    at = len(data) - len(commit(0))
+    data[at + 12 : at + 16] = struct.pack(">i", 4)
+    active.write_bytes(data)
+    for checkpoint, expected in (
+        ("0\n2\n3 0\n4 20\n", 4),
+        ("0\n1\n3 0\n", None),
+        ("0\n2\n3 0\n4 21\n", None),
+        ("noise", None),
+        (f"0\n1\n{'4' * 5000} 20\n", None),
+        ("", None),
+    ):
+        (broker.log / "leader-epoch-checkpoint").write_text(checkpoint)
+        lake = Lake(broker)
+        lake.audit()
+        (entry,) = lake.last.partitions or ()
+        assert entry.last_leader_epoch == expected, checkpoint
+
+
+def gap_log(tmp_path, *numbers):
+    """A log of these offsets in one segment."""
+    broker = Broker(tmp_path)
+    for path in broker.log.glob("*.log"):
+        path.unlink()
+    broker.path(0).write_bytes(b"".join(commit(number) for number in numbers))
+    return broker
+
+
+def test_a_last_batch_after_a_gap_waits_until_another_one_follows(tmp_path):
+    broker = gap_log(tmp_path, 0, 1, 2, 7, 400)
+    lake = Lake(broker)
+    for _ in range(2):
+        lake.audit()
+        assert (lake.next_offset, len(lake.unconfirmed)) == (8, 1)
+    broker.path(0).write_bytes(broker.path(0).read_bytes() + commit(401))
+    lake.audit()
+    assert (lake.next_offset, lake.unconfirmed) == (402, [])
+
+
+@pytest.mark.parametrize("confirmed_by", ["the next segment", "the high watermark"])
+def test_the_end_of_the_last_batch_confirms_it(tmp_path, confirmed_by):
+    """Once it is read, the lake confirms it, too; and a batch that begins a segment has that segment's name."""
+    broker = gap_log(tmp_path, 0, 1, 2, 7, 400)
+    checkpoint = tmp_path / "replication-offset-checkpoint"
+    for end in (402, 401):
+        if confirmed_by == "the next segment":
+            broker.path(402).unlink(missing_ok=True)
+            broker.path(end).write_bytes(b"")
+        else:
+            checkpoint.write_text(f"0\n1\n__consumer_offsets 0 {end}\n")
+        lake = Lake(broker)
+        lake.audit()
+        assert (lake.next_offset, len(lake.unconfirmed)) == ((8, 1) if end == 402 else (401, 0))
+    broker.path(401).unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
+    lake.audit()
+    assert (lake.next_offset, lake.unconfirmed) == (401, [])
+    broker.path(500).write_bytes(commit(500))
+    lake.audit()
+    assert (lake.next_offset, lake.unconfirmed) == (501, [])
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("which", [-1, -2])
+def test_a_flipped_offset_of_one_of_the_last_two_batches_loses_and_invents_nothing(tmp_path, chosen, which, gaps):
+    """The sound batch before it is read; and what waited is read under its own offset when the log goes on."""
+    numbers = [n + 3 * (n // 4) * gaps for n in range(30)]
+    for bit in chosen.some(range(64), 6, always=[*range(57, 64)]):
+        flipped = bytearray(b"".join(map(commit, numbers[:20])))
+        at = len(flipped) + which * len(commit(0))
+        flipped[at + bit // 8] ^= 0x80 >> bit % 8
+        claimed = struct.unpack_from(">q", flipped, at)[0]
+        before = numbers[19 + which] if which == -1 else numbers[17]
+        if before < claimed < numbers[20 + which] or (which == -2 and numbers[18] < claimed < numbers[19]):
+            continue  # in a gap between two batches nothing can show it
+        broker = gap_log(tmp_path / str(bit))
+        broker.path(0).write_bytes(flipped)
+        lake = Lake(broker)
+        lake.audit()
+        assert set(lake.offsets) <= {*numbers[:20]}, bit
+        assert {*numbers[: 20 if which == -2 else 19]} - {*lake.offsets} <= (
+            {*numbers[18:20]} if which == -2 else set()
+        )
+        assert lake.damage == [] or which == -2, bit
+        broker.path(0).write_bytes(b"".join(map(commit, numbers)))
+        broker.path(numbers[-1] + 1).write_bytes(b"")
+        lake.audit()
+        assert (sorted(lake.offsets), lake.next_offset) == (numbers, numbers[-1] + 1), bit
+
+
+def read_under(tmp_path, offset):
+    """A lake that read the bytes of batch 7 under this offset, after 0, 1 and 2."""
+    broker = gap_log(tmp_path, 0, 1, 2)
+    broker.path(0).write_bytes(broker.path(0).read_bytes() + moved(7, offset))
+    broker.path(offset + 1).write_bytes(b"")
+    lake = Lake(broker)
+    lake.last = replace(lake.last, partitions=(PartitionProgress(0, 0, 0),))
+    lake.offsets = []
+    lake.audit()
+    assert (lake.next_offset, sorted(lake.offsets)) == (offset + 1, [0, 1, 2, offset])
+    broker.path(offset + 1).unlink()
+    return broker, lake
+
+
+def moved(number, offset):
+    return struct.pack(">q", offset) + commit(number)[8:]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "why"), [(15, "ends at offset 9, the lake has read it up to 16"), (8, "at offset 8 of .* has checksum")]
+)
+def test_a_lake_with_a_batch_under_a_wrong_offset_refuses_the_partition(tmp_path, claimed, why):
+    """As older versions read it. The log has ended before, or has another batch there."""
+    broker, lake = read_under(tmp_path, claimed)
+    broker.path(0).write_bytes(b"".join(map(commit, (0, 1, 2, 7, 8))))
+    with pytest.raises(AnotherLog, match=why):
+        lake.audit()
+
+
+@pytest.mark.parametrize(
+    ("again", "is_rolled", "is_sound"), [(6, True, True), (6, False, False), (7, True, False), (7, False, False)]
+)
+def test_the_last_batch_under_another_offset_refuses_the_partition(tmp_path, again, is_rolled, is_sound):
+    """Unless it may have been written twice, and the cleaner has removed the one that the lake has."""
+    broker, lake = read_under(tmp_path, 5)
+    broker.path(0).write_bytes(b"".join([*map(commit, range(3)), moved(7, again), commit(64)]))
+    if is_rolled:
+        broker.path(65).write_bytes(b"")
+    if not is_sound:
+        with pytest.raises(AnotherLog, match=f"was at offset 5, and now is at offset {again}: one of the two is damag"):
+            lake.audit()
+        return
+    lake.audit()
+    assert (sorted(lake.offsets), lake.next_offset, lake.notes) == ([0, 1, 2, 5, again, 64], 65, [])
+
+
+def test_what_the_lake_has_read_up_to_an_unconfirmed_end_is_not_doubted(tmp_path):
+    """The log's last batch, which was read, is damaged now: neither a cut nor another log."""
+    broker = Broker(tmp_path, written=18)
+    lake = Lake(broker)
+    lake.audit()
+    path = max(broker.log.glob("*.log"))
+    sound = path.read_bytes()
+    for bit in (63 - 5, 63 - 40):
+        flip(path, len(sound) - len(commit(0)), bit)
+        lake.audit()
+        assert (lake.next_offset, lake.unconfirmed, lake.notes) == (18, [], [])
+        path.write_bytes(sound)
+    path.write_bytes(sound + struct.pack(">q", 19) + commit(18)[8:])  # its true offset is 18
+    lake.audit()
+    assert (lake.next_offset, len(lake.unconfirmed)) == (18, 1)
+    path.write_bytes(sound[: -len(commit(0))] + struct.pack(">q", 25) + commit(18)[8:])  # 17 is gone, 18 says 25
+    with pytest.raises(
+        KgroupsError, match=r"nothing confirms the offset of the last batch of .*, which says 25; the la"
+    ):
+        lake.audit()

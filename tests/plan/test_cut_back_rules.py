@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,14 +12,13 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
-from kgroups_spark.audit.plan import PartitionPlan, plan_audit, require_readable
+from kgroups_spark.audit.plan import plan_audit, require_readable
 from kgroups_spark.audit.same_log import AnotherLog, CutBack, KnownReadings, is_untouched
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
-from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.tables.columns import Condition, expression_of
+from kgroups_spark.tables.columns import expression_of
 from tests.lake.table_rows import rows_of
 from tests.logs.planned_batches import TOPIC_ID, commits
 from tests.logs.segment_logs import segment_logs
@@ -34,7 +31,7 @@ LATER = batch(5, commits(1), leader_epoch=6) + batch(6, commits(1), leader_epoch
 CUT_BACK = (FIRST, SECOND, LATER)
 
 
-def progress(*batches: bytes, **columns: object) -> PartitionProgress:
+def progress(*batches, **columns):
     """The ledger's entry of an audit that has read these batches."""
     last = scan_batches(io.BytesIO(b"".join(batches)))[-1:]
     return replace(
@@ -47,7 +44,7 @@ def progress(*batches: bytes, **columns: object) -> PartitionProgress:
             last_leader_epoch=int(last.leader_epoch[0]),
             last_batch_crc=int(last.crc[0]),
         ),
-        **columns,  # type: ignore[arg-type]
+        **columns,
     )
 
 
@@ -55,7 +52,7 @@ READ = progress(FIRST, SECOND, LOST)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """An empty log of partition 0 with a topic id."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -63,15 +60,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(
-    folder: Path,
-    batches: Iterable[bytes],
-    *read: PartitionProgress,
-    starts_at: int = 0,
-    replaced: Replaced = NOTHING,
-    reduced_to: int = 0,
-    accept: bool = False,
-) -> PartitionPlan:
+def planned(folder, batches, *read, starts_at=0, replaced=NOTHING, reduced_to=0, accept=False):
     """The plan for a log of these batches; `read`: by the audits 1, 2, ..."""
     for segment in folder.glob("*.log"):
         segment.unlink()
@@ -84,7 +73,7 @@ def planned(
     return plan.partitions[0]
 
 
-def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path) -> None:
+def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder):
     plan = planned(folder, CUT_BACK, READ)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
     assert (plan.start_offset, plan.read_again, plan.lost_from) == (5, True, None)
@@ -93,23 +82,22 @@ def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path)
     assert plan.before == plan.cut.before
 
 
-def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> None:
+def test_the_note_names_the_range_and_where_the_log_ends_now(folder):
     plan = planned(folder, CUT_BACK, READ)
-    assert plan.cut is not None
     assert plan.cut.note(0, plan.log) == (
         "the log of partition 0 was cut back: the range from 5 to 9 is replaced, the log now ends at 7; it was read "
         "again from its start"
     )
 
 
-def test_without_a_checksum_the_topic_id_must_identify_the_log(folder: Path) -> None:
+def test_without_a_checksum_the_topic_id_must_identify_the_log(folder):
     with pytest.raises(AnotherLog, match="if the log has changed, --accept-log-change"):
         planned(folder, CUT_BACK, replace(READ, topic_id=None))
     plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
     assert plan.cut is not None and plan.cut.from_offset == 5
 
 
-def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path) -> None:
+def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder):
     with pytest.raises(
         AnotherLog,
         match=r"ends at offset 5, the lake has read it up to 10: if this is an older copy, .*, --acc",
@@ -119,7 +107,7 @@ def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
 
 
-def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> None:
+def test_another_log_is_not_taken_for_one_that_was_cut_back(folder):
     """The newest reading that ended before the cut shows it, by its last batch's checksum."""
     others = [batch(at, commits(count, 7), leader_epoch=4) for at, count in ((0, 3), (3, 2))]
     with pytest.raises(AnotherLog, match="--accept-log-change"):
@@ -134,10 +122,10 @@ def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> Non
     assert plan.new is not None
 
 
-def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_batch(folder: Path) -> None:
+def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_batch(folder):
     third, fourth, lost = (batch(at, commits(count), leader_epoch=4) for at, count in ((3, 1), (4, 1), (5, 5)))
 
-    def read(first: bytes) -> list[PartitionProgress]:
+    def read(first):
         return [progress(first), progress(first, third), progress(first, third, fourth, lost)]
 
     cleaned = (FIRST, fourth, LATER)
@@ -146,7 +134,7 @@ def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_ba
         planned(folder, cleaned, *read(batch(0, commits(3, 7), leader_epoch=4)))
 
 
-def test_readings_that_were_replaced_since_are_ignored(folder: Path) -> None:
+def test_readings_that_were_replaced_since_are_ignored(folder):
     """Audit 1 read batches that no longer exist; audit 2 found that."""
     gone = progress(FIRST, batch(3, commits(2, 7), leader_epoch=4))
     replaced = Replaced((ReplacedRange(0, 3, 5, 2),))
@@ -158,7 +146,7 @@ def test_readings_that_were_replaced_since_are_ignored(folder: Path) -> None:
         planned(folder, CUT_BACK, gone, READ, replaced=of_another)
 
 
-def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_gone(folder: Path) -> None:
+def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_gone(folder):
     """Epoch 5 wrote the lost batches: the log has none of them, but all that audit 1 read in epoch 4."""
     last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
     assert planned(folder, CUT_BACK, progress(FIRST), last).cut == CutBack(3, 10, progress(FIRST))
@@ -166,14 +154,14 @@ def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_
         planned(folder, CUT_BACK, last)
 
 
-def test_only_the_newest_64_readings_are_looked_up(folder: Path) -> None:
+def test_only_the_newest_64_readings_are_looked_up(folder):
     last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
     assert planned(folder, CUT_BACK, progress(FIRST), *[last] * 63).cut is not None
     with pytest.raises(AnotherLog, match="--accept-log-change"):
         planned(folder, CUT_BACK, progress(FIRST), *[last] * 64)
 
 
-def test_a_cut_into_reduced_history_is_refused(folder: Path) -> None:
+def test_a_cut_into_reduced_history_is_refused(folder):
     assert planned(folder, CUT_BACK, READ, reduced_to=5).cut is not None
     with pytest.raises(
         AnotherLog, match="differs from offset 5 on, in history that kgroups maintain --keep has reduced"
@@ -182,7 +170,7 @@ def test_a_cut_into_reduced_history_is_refused(folder: Path) -> None:
     assert planned(folder, CUT_BACK, READ, reduced_to=6, accept=True).cut == CutBack(0, 10, None)
 
 
-def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder: Path) -> None:
+def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder):
     with pytest.raises(AnotherLog, match="--accept-log-change"):
         planned(folder, [LATER], READ, starts_at=5)
     plan = planned(folder, [LATER], READ, starts_at=5, accept=True)
@@ -190,7 +178,7 @@ def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder: Path
     assert (plan.cut, plan.start_offset) == (CutBack(0, 10, None), 5)
 
 
-def test_readings_are_those_of_finished_audits_newest_first() -> None:
+def test_readings_are_those_of_finished_audits_newest_first():
     entries = [progress(FIRST), progress(FIRST, SECOND), READ]
     of_others = [replace(READ, topic="__transaction_state"), replace(READ, offsets_partition=1)]
     ledger = rows_of(
@@ -203,7 +191,7 @@ def test_readings_are_those_of_finished_audits_newest_first() -> None:
         {"audit_id": 4, "status": FINISHED, "partitions": reported(READ)},
     )
 
-    def rows(name: str, columns: list[str], conditions: list[Condition]) -> pa.Table:
+    def rows(name, columns, conditions):
         assert name == "audits"
         return pa.dataset.dataset(ledger).to_table(columns, filter=expression_of(conditions))
 
@@ -214,11 +202,11 @@ def test_readings_are_those_of_finished_audits_newest_first() -> None:
     assert (readings.replaced, readings.accept) == (last.replaced, True)
 
 
-def reported(*entries: PartitionProgress) -> list[dict[str, object]]:
+def reported(*entries):
     return [asdict(each) for each in entries]
 
 
-def headers(**columns: int) -> BatchColumns:
+def headers(**columns):
     """Headers of a batch of 3 records at 0 and of LOST, with some columns of LOST changed."""
     found = scan_batches(io.BytesIO(FIRST + LOST))
     for name, value in columns.items():
@@ -238,7 +226,5 @@ def headers(**columns: int) -> BatchColumns:
     ],
     ids=["as written", "a delete horizon", "an old message", "still an old message", "a record went", "another end"],
 )
-def test_the_checksum_of_a_batch_that_the_cleaner_may_have_rewritten_does_not_count(
-    columns: dict[str, int], expected: bool
-) -> None:
+def test_the_checksum_of_a_batch_that_the_cleaner_may_have_rewritten_does_not_count(columns, expected):
     assert is_untouched(headers(**columns), READ) is expected

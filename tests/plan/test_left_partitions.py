@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 
 import pytest
 
 from kgroups_spark.audit.same_log import AnotherLog
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.sources import segment_log
-from tests.logs.log_files import Files
+from tests.chosen import one_of, some_of
 from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit
 from tests.records.build import batch
@@ -22,14 +22,15 @@ from tests.transaction_coordinator import histories as transactions
 
 HOW = How("4.4", offsets_partitions=3, as_of=2 * 10**12)
 ACCEPT = replace(HOW, accept_log_change=True)
-GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
+TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+GROUPS, TRANSACTIONS, SHARES = TOPICS
 
 
-def path(topic: str, partition: int) -> str:
+def path(topic, partition):
     return f"{topic}-{partition}/{0:020d}.log"
 
 
-def log_of(topic: str, count: int, made: str = "a") -> bytes:
+def log_of(topic, count, made="a"):
     """A log of `count` batches."""
     if topic == GROUPS:
         return b"".join(batch(n, commits(1, 100 * ord(made[0]) + n)) for n in range(count))
@@ -42,37 +43,42 @@ def log_of(topic: str, count: int, made: str = "a") -> bytes:
     return b"".join(batch(n, [pair]) for n, pair in enumerate(pairs))
 
 
-def all_logs(count: int) -> Files:
+def all_logs(count):
     """Two partitions of each log, and an empty one."""
-    topics = (GROUPS, TRANSACTIONS, SHARES)
-    files = {path(topic, number): log_of(topic, count, "-ac"[number]) for topic in topics for number in (1, 2)}
+    files = {path(topic, number): log_of(topic, count, "-ac"[number]) for topic in TOPICS for number in (1, 2)}
     files[path(GROUPS, 0)] = b""
     files[f"{GROUPS}-1/partition.metadata"] = f"topic_id: {TOPIC_ID}\n".encode()
     return files
 
 
-def progress(audited: Audited, topic: str, partition: int) -> PartitionProgress:
+@cache
+def audited_log(count):
+    """A lake of one night, to be read or copied."""
+    return audit(all_logs(count), HOW)
+
+
+def progress(audited, topic, partition):
     entries = audited.newest.partitions if topic == GROUPS else audited.newest.state_partitions
     name = None if topic == GROUPS else topic
     (entry,) = [each for each in entries or () if (each.topic, each.offsets_partition) == (name, partition)]
     return entry
 
 
-def is_shut(files: Files, topic: str) -> None:
+def is_shut(files, topic):
     del files[path(topic, 1)]
     files[f"{topic}-1/leader-epoch-checkpoint"] = b"0\n0\n"
     files["x/y"] = b""
 
 
-def loses_its_tail(files: Files, topic: str) -> None:
+def loses_its_tail(files, topic):
     files[path(topic, 1)] = log_of(topic, 2)
 
 
-def is_another(files: Files, topic: str) -> None:
+def is_another(files, topic):
     files[path(topic, 1)] = log_of(topic, 9, "b")
 
 
-def is_compressed(files: Files, topic: str) -> None:
+def is_compressed(files, topic):
     files[path(topic, 1) + ".gz"] = files.pop(path(topic, 1))
 
 
@@ -84,10 +90,10 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS, SHARES])
-@pytest.mark.parametrize("reason", REASONS)
-def test_one_partition_is_left_and_the_others_go_on(topic: str, reason: str) -> None:
-    audited, files = audit(all_logs(5), HOW), all_logs(8)
+@pytest.mark.parametrize("case", some_of(5, *itertools.product(TOPICS, REASONS)), ids=" ".join)
+def test_one_partition_is_left_and_the_others_go_on(case):
+    topic, reason = case
+    audited, files = Audited(audited_log(5)), all_logs(8)
     REASONS[reason](files, topic)
     before = progress(audited, topic, 1)
     for _ in range(2):
@@ -98,21 +104,19 @@ def test_one_partition_is_left_and_the_others_go_on(topic: str, reason: str) -> 
         assert night.lacks_records
         entry = progress(audited, topic, 1)
         assert (entry.end_offset, entry.last_batch_crc, entry.records) == (5, before.last_batch_crc, 0)
-        for other in (GROUPS, TRANSACTIONS, SHARES):
+        for other in TOPICS:
             assert progress(audited, other, 2).end_offset == 8
             assert other == topic or progress(audited, other, 1).end_offset == 8
-    assert rows_of_partition_1(audited, topic) == rows_of_partition_1(audit(all_logs(5), HOW), topic)
+    assert rows_of_partition_1(audited, topic) == rows_of_partition_1(audited_log(5), topic)
     assert not audited.night(all_logs(8), HOW).lacks_records
     assert progress(audited, topic, 1).end_offset == 8
-    assert now(audited) == now(audit(all_logs(8), HOW))
+    assert now(audited) == now(audited_log(8))
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
 @pytest.mark.parametrize("while_it_is", ["planned", "read"])
-def test_a_file_that_cannot_be_read_leaves_its_partition(
-    topic: str, while_it_is: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    audited = audit(all_logs(5), HOW)
+@pytest.mark.parametrize("topic", one_of(GROUPS, TRANSACTIONS))
+def test_a_file_that_cannot_be_read_leaves_its_partition(topic, while_it_is, monkeypatch):
+    audited = Audited(audited_log(5))
     with monkeypatch.context() as broken:
         fail_on(broken, while_it_is, f"{topic}-1/")
         night = audited.night(all_logs(8), HOW)
@@ -120,14 +124,14 @@ def test_a_file_that_cannot_be_read_leaves_its_partition(
     assert "cannot be read: [Errno 5] noise" in note and night.lacks_records
     assert (progress(audited, topic, 1).end_offset, progress(audited, topic, 2).end_offset) == (5, 8)
     audited.night(all_logs(8), HOW)
-    assert now(audited) == now(audit(all_logs(8), HOW))
+    assert now(audited) == now(audited_log(8))
 
 
-def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
+def fail_on(broken, while_it_is, folder):
     if while_it_is == "planned":
         real_scan: Callable[..., object] = segment_log.scan_segment
 
-        def scan(segment):  # type: ignore[no-untyped-def]
+        def scan(segment):
             if folder in segment.path:
                 raise segment_log.UnreadableSegment(f"{segment.path} cannot be read: [Errno 5] noise")
             return real_scan(segment)
@@ -136,7 +140,7 @@ def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
         return
     real_read = segment_log.read_segment
 
-    def read(file, **more):  # type: ignore[no-untyped-def]
+    def read(file, **more):
         if folder in file._segment.path:
             raise OSError(5, "noise")
         return real_read(file, **more)
@@ -144,8 +148,8 @@ def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
     broken.setattr(segment_log, "read_segment", read)
 
 
-def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) -> None:
-    audited = audit(all_logs(5), HOW)
+def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path):
+    audited = Audited(audited_log(5))
     files = {name.replace(".log", ".txt"): data for name, data in all_logs(8).items()}
     with pytest.raises(KgroupsError, match=r"no partition can be read now: partitions 0-2 are left .*: no seg"):
         audited.night(files, HOW)
@@ -154,7 +158,7 @@ def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) 
     with pytest.raises(AnotherLog, match="ends at offset 2, the lake has read it up to 5"):
         audited.night({path(GROUPS, 1): log_of(GROUPS, 2), path(GROUPS, 2): log_of(GROUPS, 2, "c")}, HOW)
     # Another log goes on.
-    audited = audit(all_logs(5), HOW)
+    audited = Audited(audited_log(5))
     files = all_logs(8)
     del files[path(GROUPS, 0)]
     for number in (1, 2):
@@ -163,12 +167,10 @@ def test_the_audit_fails_if_no_partition_of_any_log_can_be_read(tmp_path: Path) 
     assert progress(audited, TRANSACTIONS, 1).end_offset == 8
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS, SHARES])
 @pytest.mark.parametrize("change", [loses_its_tail, is_another])
-def test_an_accepted_change_replaces_what_was_read_of_the_partition(
-    topic: str, change: Callable[[Files, str], None]
-) -> None:
-    audited, files = audit(all_logs(5), HOW), all_logs(8)
+@pytest.mark.parametrize("topic", one_of(*TOPICS))
+def test_an_accepted_change_replaces_what_was_read_of_the_partition(topic, change):
+    audited, files = Audited(audited_log(5)), all_logs(8)
     change(files, topic)
     refused = audited.night(files, HOW)
     (note,) = [note for note in refused.audit.notes or () if "left to the next audit" in note]
@@ -184,13 +186,14 @@ def test_an_accepted_change_replaces_what_was_read_of_the_partition(
         assert read(lake) == read(fresh)
     files[path(topic, 2)] = log_of(topic, 11, "c")
     audited.night(files, HOW)
-    assert (now(audited), read(audited)) == (now(audit(files, HOW)), read(audit(files, HOW)))
+    fresh = audit(files, HOW)
+    assert (now(audited), read(audited)) == (now(fresh), read(fresh))
 
 
 STATE_RECORDS = ("share_group_state_records", "transaction_state_records", "state_events")
 
 
-def read(audited: Audited) -> dict[str, list[str]]:
+def read(audited):
     """The rows of history that count."""
     left_out = {"audit_id", "state_since", "outcome", "marker_offset"}
     return {
@@ -199,18 +202,18 @@ def read(audited: Audited) -> dict[str, list[str]]:
     }
 
 
-def now(audited: Audited) -> dict[str, list[dict[str, object]]]:
+def now(audited):
     names = ("committed_offsets", "groups", "transactional_ids", "share_partitions", "share_batches")
     return {name: [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(name)] for name in names}
 
 
-def rows_of_partition_1(audited: Audited, topic: str) -> list[dict[str, object]]:
+def rows_of_partition_1(audited, topic):
     table = {GROUPS: "committed_offsets", TRANSACTIONS: "transactional_ids", SHARES: "share_partitions"}[topic]
     of = "offsets_partition" if topic == GROUPS else "state_partition"
     return [{k: v for k, v in row.items() if k != "audit_id"} for row in audited.rows(table) if row[of] == 1]
 
 
-def test_no_note_tells_of_a_partition_of_which_nothing_is_replaced() -> None:
+def test_no_note_tells_of_a_partition_of_which_nothing_is_replaced():
     files = all_logs(5)
     for number in (0, 1, 2):
         files[f"{GROUPS}-{number}/partition.metadata"] = f"topic_id: {TOPIC_ID}\n".encode()

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit, require_readable
+from kgroups_spark.audit.plan import AnotherLog, plan_audit, require_readable
 from kgroups_spark.cluster.fetch import FetchLimits
-from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
+from kgroups_spark.cluster.live_log import NoOffsetsTopic, PieceOpener, live_logs
 from kgroups_spark.cluster.requests import NotAuthorized, OffsetAnswer
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.replay.range_decoder import RangeDecoder
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
-from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.sources.partition_log import SegmentPiece
 from tests.chosen import examples
 from tests.logs.planned_batches import commits, damaged, marker
 from tests.records.build import batch
@@ -36,22 +36,22 @@ LOG = [
 END = 14
 
 
-def logs(cluster: FakeCluster) -> LiveLogs:
+def logs(cluster):
     return live_logs(cluster.as_cluster(), "t")
 
 
-def planned(cluster: FakeCluster, last: AuditRow | None = None, *, full: bool = False) -> AuditPlan:
+def planned(cluster, last=None, *, full=False):
     plan = plan_audit(logs(cluster).logs, last, full=full)
     require_readable([plan])
     return plan
 
 
-def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict]], RangeProgress]:  # type: ignore[type-arg]
+def read(cluster, log_range):
     """Rows by table, and what was read."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), opener=opener)
     decoder = RangeDecoder([log_range], context, GroupRecordDecoder())
-    rows: dict[str, list[dict]] = {}  # type: ignore[type-arg]
+    rows: dict[str, list[dict]] = {}
     for name, table in decoder.outputs():
         rows.setdefault(name, []).extend(table.to_pylist())
     for each in rows.values():
@@ -59,10 +59,9 @@ def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict
     return rows, decoder.progress
 
 
-def audited(cluster: FakeCluster) -> AuditRow:
+def audited(cluster):
     """The ledger's row of an audit of all that is there."""
     (partition,) = planned(cluster).partitions
-    assert partition.new is not None
     _, progress = read(cluster, partition.new)
     done = PartitionProgress(
         0,
@@ -76,7 +75,7 @@ def audited(cluster: FakeCluster) -> AuditRow:
     return AuditRow(1, FINISHED, "host", datetime(2026, 11, 21, tzinfo=UTC), cluster_id="one", partitions=(done,))
 
 
-def test_a_fetched_log_equals_its_segments() -> None:
+def test_a_fetched_log_equals_its_segments():
     cluster = FakeCluster(LOG)
     (new,) = planned(cluster).new_ranges
     rows, progress = read(cluster, new)
@@ -89,11 +88,10 @@ def test_a_fetched_log_equals_its_segments() -> None:
 
 @examples(10)
 @given(st.lists(st.integers(1, END - 1), max_size=4, unique=True))
-def test_wherever_a_range_is_cut_each_batch_is_read_once(cuts: list[int]) -> None:
+def test_wherever_a_range_is_cut_each_batch_is_read_once(cuts):
     cluster = FakeCluster(LOG)
     (new,) = planned(cluster).new_ranges
     (piece,) = new.pieces
-    assert isinstance(piece, FetchPiece)
     borders = [0, *sorted(cuts), END]
     parts = [
         replace(piece, start_offset=start, end_offset=end, keep_first=start == 0) for start, end in pairwise(borders)
@@ -104,7 +102,7 @@ def test_wherever_a_range_is_cut_each_batch_is_read_once(cuts: list[int]) -> Non
     assert of_parts == progress
 
 
-def test_a_gap_up_to_the_high_watermark_counts_as_read() -> None:
+def test_a_gap_up_to_the_high_watermark_counts_as_read():
     cluster = FakeCluster(LOG[:3], high_watermark=END)
     (new,) = planned(cluster).new_ranges
     _, progress = read(cluster, new)
@@ -113,7 +111,7 @@ def test_a_gap_up_to_the_high_watermark_counts_as_read() -> None:
     assert (partition.start_offset, partition.new) == (END, None)
 
 
-def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once() -> None:
+def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once():
     """A sound batch follows it: without one the partition waits."""
     cluster = FakeCluster([LOG[0], damaged(LOG[1]), LOG[2]])
     (new,) = planned(cluster).new_ranges
@@ -125,12 +123,12 @@ def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once() -> None:
     assert planned(cluster, audited(cluster)).new_ranges == []
 
 
-def test_records_deleted_before_the_read_are_lost() -> None:
+def test_records_deleted_before_the_read_are_lost():
     (partition,) = planned(FakeCluster(LOG[3:], log_start=12), audited(FakeCluster(LOG[:3]))).partitions
     assert (partition.lost_from, partition.lost_to, partition.start_offset) == (9, 12, 12)
 
 
-def test_a_last_batch_that_is_deleted_after_planning_is_no_other_log() -> None:
+def test_a_last_batch_that_is_deleted_after_planning_is_no_other_log():
     cluster = FakeCluster(LOG)
     last, planned_before = audited(cluster), logs(cluster).logs
     cluster.log_start, cluster.batches = 20, [batch(20, commits(1), leader_epoch=4)]
@@ -139,39 +137,39 @@ def test_a_last_batch_that_is_deleted_after_planning_is_no_other_log() -> None:
 
 
 class TestRefused:
-    def test_a_topic_created_again(self) -> None:
+    def test_a_topic_created_again(self):
         with pytest.raises(
             AnotherLog, match=r"partition 0 of the cluster's t has topic id n{22}, the lake holds topic id t{22}"
         ):
             planned(FakeCluster(LOG, topic_id="n" * 22), audited(FakeCluster(LOG)))
 
-    def test_an_older_leader_epoch(self) -> None:
+    def test_an_older_leader_epoch(self):
         newer, older = [*LOG, marker(14, epoch=6)], [*LOG, batch(14, commits(1), leader_epoch=5)]
         with pytest.raises(AnotherLog, match="ends in leader epoch 5, the lake has read epoch 6"):
             planned(FakeCluster(older), audited(FakeCluster(newer)))
 
-    def test_a_leader_epoch_that_is_lower_than_that_of_a_batch_that_is_still_there_is_damaged(self) -> None:
+    def test_a_leader_epoch_that_is_lower_than_that_of_a_batch_that_is_still_there_is_damaged(self):
         newer = [*LOG, marker(14, epoch=6)]
         assert planned(FakeCluster(newer), audited(FakeCluster(newer))).left == {}
 
 
 class TestTopic:
-    def test_that_does_not_exist(self) -> None:
+    def test_that_does_not_exist(self):
         with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka creates it when"):
             logs(FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"))
 
-    def test_that_we_may_not_read_is_reported_before_anything_is_planned(self) -> None:
+    def test_that_we_may_not_read_is_reported_before_anything_is_planned(self):
         with pytest.raises(NotAuthorized, match="READ"):
             logs(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"))
 
-    def test_without_the_partition_asked_for(self) -> None:
+    def test_without_the_partition_asked_for(self):
         with pytest.raises(UsageError, match="t has no partition 7; found partition 0"):
             live_logs(FakeCluster(LOG).as_cluster(), "t", [0, 7])
 
-    def test_whose_leaders_do_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_whose_leaders_do_not_answer(self, monkeypatch):
         cluster, waited_for = FakeCluster(LOG), []
 
-        def list_offsets(places: list[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+        def list_offsets(places, at):
             waited_for.extend(places)
             return {place: OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE") for place in places}
 

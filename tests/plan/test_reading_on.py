@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit.plan import AuditPlan, DeleteRetention, plan_audit
+from kgroups_spark.audit.plan import DeleteRetention, plan_audit
 from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.cluster import fetch
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener, live_logs
-from kgroups_spark.cluster.requests import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.requests import OffsetAnswer
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.replay import history_rows, sinks
@@ -28,13 +26,12 @@ from kgroups_spark.replay.range_decoder import MOST_ROUNDS, readings
 from kgroups_spark.replay.ranges import RangeProgress, ReadContext
 from kgroups_spark.replay.sinks import AGAIN, FACT, FOR_REPLAY, PASSED_ON, ROWS, written
 from kgroups_spark.replay.stages import read_tasks, rows_of_ranges
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
+from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
-from tests.chosen import Chosen
 from tests.logs.cleaner import GrowingLog, batches_of
 from tests.records.build import batch
-from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
+from tests.sources.fake_cluster import FakeCluster, fake_time
 
 __all__ = ["fake_time"]
 
@@ -43,7 +40,7 @@ BUSY, IDLE = b"busy", b"idle"
 DAY_MS = 86_400_000
 
 
-def commit(group: bytes, committed_offset: int) -> tuple[bytes, bytes]:
+def commit(group, committed_offset):
     key = b"\0\1\0\4" + group + b"\0\1t\0\0\0\0"
     return key, b"\0\3" + committed_offset.to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0" + bytes(8)
 
@@ -61,48 +58,48 @@ class CleanedCluster(FakeCluster):
     happens: list[Callable[[GrowingLog], object]] = field(default_factory=list)
     then: Callable[[GrowingLog], object] | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.script = []
         write(self.log, 6)
         self._look()
 
-    def _look(self) -> None:
+    def _look(self):
         self.batches = [each.data for path in sorted(self.log.files) for each in batches_of(self.log.files[path])]
 
     @property
-    def end(self) -> int:
+    def end(self):
         return len(WRITTEN) - self.log.left(0)
 
-    def _pass(self) -> None:
+    def _pass(self):
         step = self.happens.pop(0) if self.happens else self.then
         if step is not None:
             step(self.log)
         self._look()
 
-    def fetch(self, *arguments: Any, **more: Any) -> FetchAnswer:
+    def fetch(self, *arguments, **more):
         self._pass()
         return super().fetch(*arguments, **more)
 
-    def list_offsets(self, *arguments: Any, **more: Any) -> dict[Any, OffsetAnswer]:
+    def list_offsets(self, *arguments, **more):
         self._pass()
         return super().list_offsets(*arguments, **more)
 
 
-def write(log: GrowingLog, batches: int = 2) -> None:
+def write(log, batches=2):
     log.append(0, batches)
     log.roll(0)
 
 
-def clean(log: GrowingLog) -> None:
+def clean(log):
     log.clean()
 
 
-def write_and_clean(log: GrowingLog) -> None:
+def write_and_clean(log):
     write(log)
     log.clean()
 
 
-def nothing(log: GrowingLog) -> None:
+def nothing(log):
     """Leaves the log alone for one request."""
 
 
@@ -114,11 +111,11 @@ class Read:
     progress: list[RangeProgress]
 
     @property
-    def end(self) -> int:
+    def end(self):
         return max(each.next_offset for each in self.progress)
 
 
-def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
+def read(cluster, plan):
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", open, opener=opener)
     rows: list[tuple[int, str, int]] = []
@@ -132,7 +129,7 @@ def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
     return Read({group: offset for _, group, offset in sorted(rows)}, progress)
 
 
-def counted(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
+def counted(cluster, plan):
     """Rows of group_traffic of partition 0, added up over its ranges, and their progress."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", open, opener=opener)
@@ -145,25 +142,25 @@ def counted(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]]
     return summed(pa.concat_tables(counts)).to_pylist(), progress
 
 
-def planned(cluster: FakeCluster, last: AuditRow | None = None, **options: Any) -> AuditPlan:
+def planned(cluster, last=None, **options):
     return plan_audit(live_logs(cluster.as_cluster(), "t").logs, last, **options)
 
 
-def as_it_was(end: int) -> dict[str, int]:
+def as_it_was(end):
     """The committed offsets that a coordinator had when the log ended there, by group."""
     state = {"busy": max(offset for offset in range(end) if offset != 1)}
     return state | ({"idle": 1} if end > 1 else {})
 
 
 @pytest.fixture(autouse=True)
-def two_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_batches_at_once(monkeypatch):
     monkeypatch.setattr(fetch, "RESPONSE_BYTES", 2 * ONE_BATCH)
 
 
 STEPS = (nothing, write, clean, write_and_clean)
 
 
-def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_existed(chosen: Chosen) -> None:
+def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_existed(chosen):
     every = itertools.product(STEPS, repeat=7)
     for steps in chosen.some(every, 30, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
         cluster = CleanedCluster([])
@@ -174,7 +171,7 @@ def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_ex
         assert unsettled(found.progress) == ()
 
 
-def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
+def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.requests.clear()
@@ -183,7 +180,7 @@ def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
     assert len(cluster.requests) == 3
 
 
-def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() -> None:
+def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.happens = [write_and_clean] * 5
@@ -193,7 +190,7 @@ def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() 
     assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
 
 
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported() -> None:
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.then = write_and_clean
@@ -203,19 +200,19 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported() -> None:
     assert note.startswith("partition 0: cleaned faster than the audit could read, 20 times in a row")
 
 
-def ledger_row(end: int, age_days: int = 2) -> AuditRow:
+def ledger_row(end, age_days=2):
     """An audit that read the partition up to this end, this many days ago."""
     progress = PartitionProgress(0, 0, end, records=end)
     started = datetime(2026, 11, 20, tzinfo=UTC) - timedelta(days=age_days)
     return AuditRow(1, FINISHED, "host", started, cluster_id="one", partitions=(progress,))
 
 
-def delete_retention(last: AuditRow) -> DeleteRetention:
+def delete_retention(last):
     now = to_epoch_ms(datetime(2026, 11, 20, tzinfo=UTC))
     return DeleteRetention(DAY_MS, last, iter(()), now)
 
 
-def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:
+def test_a_partition_that_is_read_again_is_read_on_as_well():
     cluster = CleanedCluster([])
     plan = planned(cluster, ledger_row(6), full=True)
     assert plan.new_ranges == []
@@ -229,13 +226,13 @@ def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:
 class TestReadAgainAfterLong:
     """R6: missing offsets are found while reading, not by a fetch beforehand."""
 
-    def plan(self, cluster: CleanedCluster) -> AuditPlan:
+    def plan(self, cluster):
         last = ledger_row(2)
         plan = planned(cluster, last, delete_retention=delete_retention(last))
         assert plan.read_again == [] and [p.undecided is not None for p in plan.partitions] == [True]
         return plan
 
-    def test_only_where_offsets_are_missing(self) -> None:
+    def test_only_where_offsets_are_missing(self):
         cluster = CleanedCluster([])
         cluster.requests.clear()
         plan = self.plan(cluster)
@@ -245,7 +242,7 @@ class TestReadAgainAfterLong:
         settled = plan.settled(found.progress)
         assert (settled.read_again, settled.reread_ranges, settled.notes) == ([], [], [])
 
-    def test_and_then_before_it_is_read_on(self) -> None:
+    def test_and_then_before_it_is_read_on(self):
         cluster = CleanedCluster([])
         plan = self.plan(cluster)
         cluster.happens = [write_and_clean]
@@ -259,7 +256,7 @@ class TestReadAgainAfterLong:
 
 
 class TestLeaderLost:
-    def lost(self, plan: AuditPlan, *partitions: int) -> list[RangeProgress]:
+    def lost(self, plan, *partitions):
         return [
             RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has returned nothing", leader_lost=True)
             if p in partitions
@@ -267,14 +264,14 @@ class TestLeaderLost:
             for p in (each.offsets_partition for each in plan.partitions)
         ]
 
-    def test_while_reading(self, fake_time: FakeTime) -> None:
+    def test_while_reading(self, fake_time):
         cluster = CleanedCluster([])
         plan = planned(cluster)
         cluster.always = "NOT_LEADER_OR_FOLLOWER"
         with pytest.raises(LeaderLost, match=r"t-0 has returned nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
             read(cluster, plan)
 
-    def test_while_reading_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_while_reading_on(self, monkeypatch):
         cluster = CleanedCluster([])
         plan = planned(cluster)
         no_leader = OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")
@@ -282,39 +279,36 @@ class TestLeaderLost:
         with pytest.raises(LeaderLost, match=r"t-0 has no leader to report its end: LEADER_NOT_AVAILABLE"):
             read(cluster, plan)
 
-    def two_partitions(self) -> AuditPlan:
+    def two_partitions(self):
         plan = planned(CleanedCluster([]))
         (one,) = plan.partitions
-        assert one.new is not None
-        other = replace(one, log=replace(one.log, number=1), new=replace(one.new, offsets_partition=1))  # type: ignore[type-var]
+        other = replace(one, log=replace(one.log, number=1), new=replace(one.new, offsets_partition=1))
         return replace(plan, partitions=[one, other])
 
-    def test_that_partition_is_left_to_the_next_audit(self) -> None:
+    def test_that_partition_is_left_to_the_next_audit(self):
         plan = self.two_partitions()
         settled = plan.settled(self.lost(plan, 1))
         assert ([p.offsets_partition for p in settled.partitions], [*settled.left]) == ([0], [1])
         assert settled.left_notes == ["partition 1 is left to the next audit: t-1 has returned nothing"]
 
-    def test_the_note_on_several_quotes_one_and_says_so(self) -> None:
+    def test_the_note_on_several_quotes_one_and_says_so(self):
         plan = replace(self.two_partitions(), left={3: LeaderLost("t-3 is away"), 5: LeaderLost("t-5 says NOT_LEADER")})
         said = "partitions 3, 5 are left to the next audit: t-3 is away; the leaders of the others were lost, too"
         assert plan.left_notes == [said]
 
-    def test_after_the_first_other_partitions_are_waited_for_less(self) -> None:
+    def test_after_the_first_other_partitions_are_waited_for_less(self):
         cluster = CleanedCluster([])
         opener = PieceOpener(cluster.as_cluster(), FetchLimits())
         opener.lose_patience()
         assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
 
-    def test_of_all_partitions_is_an_error(self) -> None:
+    def test_of_all_partitions_is_an_error(self):
         plan = self.two_partitions()
         with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):
             plan.settled(self.lost(plan, 0, 1))
 
     @pytest.mark.parametrize(("rows_per_part", "rows_per_group"), [(1, 1), (4, 1), (50, 1), (50, 7), (1000, 100)])
-    def test_no_reported_part_has_rows_of_that_partition(
-        self, rows_per_part: int, rows_per_group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_reported_part_has_rows_of_that_partition(self, rows_per_part, rows_per_group, tmp_path, monkeypatch):
         """Nor is any row of the partitions read before it missing, though parts with both were written."""
         monkeypatch.setattr(sinks, "ROWS_PER_PART", rows_per_part)
         monkeypatch.setattr(sinks, "ROWS_PER_GROUP", rows_per_group)
@@ -327,19 +321,18 @@ class TestLeaderLost:
         lost = list[int]()
         (new,) = planned(cluster).new_ranges
         (piece,) = new.pieces
-        assert isinstance(piece, FetchPiece)
         ranges = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
 
         class Opener(PieceOpener):
             @contextmanager
-            def __call__(self, piece: FetchPiece) -> Iterator[Any]:
+            def __call__(self, piece):
                 with super().__call__(replace(piece, partition=0)) as log:
                     yield LosesItsLeader(log) if piece.partition == 1 else log
 
-            def end_of(self, piece: FetchPiece) -> int:
+            def end_of(self, piece):
                 return super().end_of(replace(piece, partition=0))
 
-            def lose_patience(self) -> None:
+            def lose_patience(self):
                 lost.append(1)
 
         opener = Opener(cluster.as_cluster(), FetchLimits())
@@ -363,13 +356,13 @@ class TestLeaderLost:
 class LosesItsLeader:
     """A fetched log whose leader is lost after its first answers."""
 
-    def __init__(self, log: Any) -> None:
+    def __init__(self, log):
         self._log, self._reads = log, 0
 
-    def seek(self, position: int) -> int:
+    def seek(self, position):
         return int(self._log.seek(position))
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer):
         self._reads += 1
         if self._reads > 20:
             raise LeaderLost("t-1 has returned nothing")

@@ -7,43 +7,37 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 from pyarrow.fs import copy_files
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.local import Local
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import Chosen, is_its_turn
 from tests.platforms.jars import spark_jars
-from tests.platforms.object_store import ObjectStore, object_store
-from tests.platforms.standalone import Cluster, standalone_cluster
-from tests.recorded_logs import CORPORA
+from tests.platforms.object_store import object_store
+from tests.platforms.standalone import standalone_cluster
+from tests.recorded_logs import unpacked
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory):
     """A recorded log of four partitions with transactions."""
-    folder = tmp_path_factory.mktemp("corpora")
-    with zipfile.ZipFile(CORPORA) as archive:
-        archive.extractall(folder, [name for name in archive.namelist() if "/transactions-4.3/" in name])
-    return folder / "logs" / "transactions-4.3"
+    return unpacked(tmp_path_factory.mktemp("corpora"), "transactions-4.3")
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+def store(tmp_path_factory):
     with object_store(tmp_path_factory.mktemp("store"), ("lakes", "logs", "locked", "versions")) as store:
         yield store
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory):
     with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
@@ -56,10 +50,10 @@ class Begun(Protocol):
 
 
 @pytest.fixture(scope="session")
-def begun(local: Local, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Begun:
+def begun(local, store, tmp_path_factory):
     """Spark takes as long for forty tables as for two nights."""
 
-    def begin(lake: str, *, every: bool) -> None:
+    def begin(lake, *, every):
         made = tmp_path_factory.mktemp("begun") / lake
         Lake.create(local, str(made))
         # The ledger is made last.
@@ -72,7 +66,7 @@ def begun(local: Local, store: ObjectStore, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session")
-def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local_lake(tmp_path_factory):
     """Where s3_nights.py makes a lake of the same two nights on this machine."""
     return tmp_path_factory.mktemp("s3_nights") / "lake"
 
@@ -84,15 +78,13 @@ def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(True, id="all tables", marks=pytest.mark.soak),
     ],
 )
-def every(request: pytest.FixtureRequest) -> bool:
+def every(request):
     """Whether all tables are made on S3 and maintained there, or some."""
     return bool(request.param)
 
 
 @pytest.fixture(scope="session")
-def process(
-    log: Path, store: ObjectStore, local_lake: Path, every: bool, begun: Begun
-) -> subprocess.CompletedProcess[str]:
+def process(log, store, local_lake, every, begun):
     """The process of s3_nights.py when it has ended; the key of bucket `locked` is wrong."""
     spark_jars()
     begun("ours", every=every)
@@ -115,6 +107,6 @@ def process(
 
 
 @pytest.fixture(scope="session")
-def facts(process: subprocess.CompletedProcess[str], local_lake: Path) -> Any:
+def facts(process, local_lake):
     """The facts that s3_nights.py has found."""
     return json.loads((local_lake.parent / "answer.json").read_text())

@@ -5,9 +5,13 @@ It checks signatures and honours `If-None-Match: *`, and needs nothing but the J
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from collections.abc import Iterator
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +19,46 @@ from pathlib import Path
 from pyarrow.fs import S3FileSystem
 
 from tests.platforms.jars import object_store_jars
-from tests.platforms.processes import free_port, listens, server
+
+
+# Servers of a test: started on this machine's loopback, ended with the test, their output kept in a file.
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port at which no process listens now."""
+    with socket.socket() as sock:
+        sock.bind((host, 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@contextmanager
+def server(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], is_up: Callable[[], bool], seconds: float = 90
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process once it `is_up`. Raises RuntimeError with what it said when it ends before, or takes too long."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment))
+    try:
+        deadline = time.monotonic() + seconds
+        while not is_up():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} did not start: {log.read_text()[-3000:]}")
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether a process takes connections there."""
+    with socket.socket() as sock:
+        sock.settimeout(1)
+        return sock.connect_ex((host, port)) == 0
+
 
 # S3Proxy's own setting writes a page a request.
 QUIET = """<configuration><appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
@@ -77,3 +120,12 @@ def object_store(folder: Path, buckets: tuple[str, ...]) -> Iterator[ObjectStore
     command += [f"-Dlogback.configurationFile={logback}", "org.gaul.s3proxy.Main", "--properties", str(properties)]
     with server(command, folder / "s3proxy.log", os.environ, lambda: listens("127.0.0.1", port)):
         yield store
+
+
+def data_files(lake: Path, table: str) -> set[str]:
+    """The names of all files that were ever added to a table of a lake."""
+    names = set()
+    for version in (lake / table / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in version.read_text().splitlines()]
+        names |= {action["add"]["path"] for action in actions if "add" in action}
+    return names

@@ -25,7 +25,7 @@ from kgroups_spark.lake.local import Local
 from kgroups_spark.spark.session import spark_session
 from kgroups_spark.tables.schemas import TABLES
 from tests.nights.lakes import copy_until
-from tests.platforms.data_files import data_files
+from tests.platforms.object_store import data_files
 from tests.protocol.fake_delta import LOOP
 from tests.small_lakes import FOR_SMALL_LAKES
 

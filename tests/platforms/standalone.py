@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.platforms.jars import SPARK_HOME, spark_jars
-from tests.platforms.processes import free_port, listens, server
+from tests.platforms.object_store import free_port, listens, server
 from tests.small_lakes import FOR_SMALL_LAKES
 from tests.spark_classes import with_shared_classes
 

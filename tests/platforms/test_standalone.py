@@ -16,7 +16,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.spark.session import PER_SESSION
 from tests.chosen import is_its_turn, some_of
 from tests.nights.lakes import contents, copy_until, rows
-from tests.platforms.data_files import data_files
+from tests.platforms.object_store import data_files
 
 ROOT = Path(__file__).parents[2]
 NIGHTS = (0.4, 1.0)

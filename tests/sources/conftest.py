@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
-from tests.sources.fake_broker import FakeBroker
-from tests.sources.metadata_answers import Metadata
+from tests.sources.fake_broker import FakeBroker, Metadata
 
 
 @pytest.fixture
-def metadata() -> Metadata:
+def metadata():
     return Metadata()
 
 
 @pytest.fixture
-def start(metadata: Metadata) -> Iterator[Callable[..., FakeBroker]]:
+def start(metadata):
     """Starts a broker of the cluster, and ends it with the test."""
     with ExitStack() as stack:
 
-        def start_broker(
-            answers: dict[str, Callable[[Any], Any]] | None = None, versions: dict[int, tuple[int, int]] | None = None
-        ) -> FakeBroker:
+        def start_broker(answers=None, versions=None):
             broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
             metadata.brokers[len(metadata.brokers) + 1] = broker
             return broker

@@ -5,13 +5,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroups_spark.cluster import cluster
 from kgroups_spark.cluster.cluster import EARLIEST
+from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
 from kgroups_spark.cluster.requests import FetchAnswer, OffsetAnswer, PartitionMetadata, TopicMetadata
+from kgroups_spark.sources.partition_log import FetchPiece
+from tests.records.build import KeyValue, batch
 
 TOPIC_ID = "t" * 22
 
@@ -122,3 +126,40 @@ def base_of(batch: bytes) -> int:
 
 def last_of(batch: bytes) -> int:
     return base_of(batch) + (int(struct.unpack_from(">i", batch, 23)[0]) if batch[16] == 2 else 0)
+
+
+def records(count: int) -> list[KeyValue]:
+    return [(b"key %d" % i, b"value") for i in range(count)]
+
+
+def log_of(*spans: tuple[int, int]) -> list[bytes]:
+    """A batch for each first and last offset."""
+    return [batch(first, records(last - first + 1)) for first, last in spans]
+
+
+LOG = log_of((0, 2), (3, 3), (4, 8), (12, 13), (14, 14))  # 9, 10 and 11 were compacted away
+
+
+def open_log(
+    cluster: FakeCluster, start: int, end: int, *, keep_first: bool = False, skip_lost: bool = False, **limits: int
+) -> FetchedLog:
+    piece = FetchPiece("t", 0, TOPIC_ID, start, end, keep_first, leader=None, bytes_per_offset=1.0)
+    return FetchedLog(cluster.as_cluster(), piece, FetchLimits(**limits), skip_lost=skip_lost)
+
+
+def read(log: FetchedLog, chunk: int = 50) -> bytes:
+    buffer, out = bytearray(chunk), b""
+    log.seek(0)
+    while got := log.readinto(memoryview(buffer)):
+        out += buffer[:got]
+    assert log.readinto(memoryview(buffer)) == 0
+    return out
+
+
+# The file in which brokers keep high watermarks.
+TOPIC = "__consumer_offsets"
+
+
+def write_checkpoint(folder: Path, *offsets: int, name: str = "replication-offset-checkpoint") -> None:
+    lines = [f"{TOPIC} {number} {offset}" for number, offset in enumerate(offsets)]
+    (folder / name).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")

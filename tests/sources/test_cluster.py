@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable
 from copy import copy
-from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
@@ -14,7 +12,9 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, METADATA_AGE, Cluster
-from kgroups_spark.cluster.connection import IDLE, LONGEST_PAUSE, Address, BrokerConnection, Disconnected, place_of
+from kgroups_spark.cluster.connection import IDLE, LONGEST_PAUSE, BrokerConnection, Disconnected, place_of
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.cluster.requests import (
     AuthenticationFailed,
     ClusterUnreachable,
@@ -23,11 +23,12 @@ from kgroups_spark.cluster.requests import (
     OffsetAnswer,
     PartitionMetadata,
     WrongProtocol,
+    fetch_answer,
     topic_id_text,
 )
-from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
-from tests.sources.fake_cluster import FakeTime, fake_time
-from tests.sources.metadata_answers import Metadata, Start, cluster_at
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
+from tests.sources.fake_broker import CLOSE, SILENCE, cluster_at
+from tests.sources.fake_cluster import LOG, FakeCluster, fake_time, open_log, read
 
 __all__ = ["fake_time"]
 
@@ -38,27 +39,27 @@ NEWER = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
 
-def in_turn(*answers: Any) -> Callable[[Any], Any]:
+def in_turn(*answers):
     """Gives one answer after the other, the last one for ever."""
     left = list(answers)
 
-    def answer(request: Any) -> Any:
+    def answer(request):
         step = left.pop(0) if len(left) > 1 else left[0]
         return step(request) if callable(step) else step
 
     return answer
 
 
-def offsets(errors: dict[int, int] | None = None) -> Callable[[Any], Any]:
+def offsets(errors=None):
     """Offset 100 + partition at the start, 1000 + partition at the end."""
 
-    def answer(request: Any) -> dict[str, Any]:
+    def answer(request):
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
         one = topic.ListOffsetsPartitionResponse
         return {
@@ -83,8 +84,8 @@ def offsets(errors: dict[int, int] | None = None) -> Callable[[Any], Any]:
     return answer
 
 
-def fetched(error: int = 0, records: bytes | None = b"batches", **more: Any) -> Callable[[Any], Any]:
-    def answer(request: Any) -> dict[str, Any]:
+def fetched(error=0, records=b"batches", **more):
+    def answer(request):
         topic = FetchResponse.FetchableTopicResponse
         one = topic.PartitionData(
             partition_index=request.topics[0].partitions[0].partition,
@@ -104,7 +105,7 @@ def fetched(error: int = 0, records: bytes | None = b"batches", **more: Any) -> 
 
 
 class TestMetadata:
-    def test_of_a_topic(self, start: Start, metadata: Metadata) -> None:
+    def test_of_a_topic(self, start, metadata):
         metadata.leaders = {1: (-1, 7), 0: (1, 5)}
         broker = start()
         with cluster_at(broker) as cluster:
@@ -119,13 +120,13 @@ class TestMetadata:
         assert (topics["no"].error, topics["no"].partitions) == ("UNKNOWN_TOPIC_OR_PARTITION", {})
         assert not any(request.allow_auto_topic_creation for request in broker.requests)
 
-    def test_metadata_without_brokers_is_requested_again(self, start: Start, metadata: Metadata) -> None:
+    def test_metadata_without_brokers_is_requested_again(self, start, metadata):
         broker = start()
         broker.answers["Metadata"] = in_turn({"brokers": [], "cluster_id": None, "topics": []}, metadata)
         with cluster_at(broker) as cluster:
             assert cluster.brokers() == {1: broker.address}
 
-    def test_metadata_with_an_older_leader_epoch_is_ignored(self, start: Start, metadata: Metadata) -> None:
+    def test_metadata_with_an_older_leader_epoch_is_ignored(self, start, metadata):
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.topics(["t"])
@@ -134,7 +135,7 @@ class TestMetadata:
             metadata.topic_id = uuid.UUID(int=9)
             assert cluster.topics(["t"])["t"].partitions[0] == PartitionMetadata(2, 4, None)
 
-    def test_leader_epochs_of_old_brokers_are_ignored(self, start: Start) -> None:
+    def test_leader_epochs_of_old_brokers_are_ignored(self, start):
         broker = start(versions={METADATA: (0, 8)})
         with cluster_at(broker) as cluster:
             topic = cluster.topics(["t"])["t"]
@@ -143,7 +144,7 @@ class TestMetadata:
 
 
 class TestOffsets:
-    def test_of_each_leader_in_one_request(self, start: Start, metadata: Metadata) -> None:
+    def test_of_each_leader_in_one_request(self, start, metadata):
         metadata.leaders = {0: (1, 5), 1: (2, 6), 2: (1, 7)}
         first, _ = start({"ListOffsets": offsets()}), start({"ListOffsets": offsets()})
         with cluster_at(first) as cluster:
@@ -160,8 +161,8 @@ class TestOffsets:
         assert request.isolation_level == 0
 
     @pytest.mark.parametrize("error", [5, 6, 7, 9, 56, 72, 74, 75, 78])
-    def test_leadership_is_followed(self, error: int, start: Start, metadata: Metadata) -> None:
-        def moves(request: Any) -> Any:
+    def test_leadership_is_followed(self, error, start, metadata):
+        def moves(request):
             metadata.leaders = {0: (2, 6)}
             return offsets({0: error})(request)
 
@@ -170,7 +171,7 @@ class TestOffsets:
             assert cluster.list_offsets([("t", 0)], LATEST) == {("t", 0): OffsetAnswer(1000, 3, None)}
         assert len(second.named("ListOffsets")) == 1
 
-    def test_lasting_errors_are_reported(self, start: Start, metadata: Metadata) -> None:
+    def test_lasting_errors_are_reported(self, start, metadata):
         metadata.leaders = {0: (1, 5), 1: (-1, 5), 2: (1, 5), 3: (9, 5)}
         broker = start({"ListOffsets": offsets({0: 29, 2: 6})})
         with cluster_at(broker) as cluster:
@@ -185,7 +186,7 @@ class TestOffsets:
         ]
         assert {answer.offset for answer in answers.values()} == {None}
 
-    def test_an_unreachable_leader_does_not_hide_the_others(self, start: Start, metadata: Metadata) -> None:
+    def test_an_unreachable_leader_does_not_hide_the_others(self, start, metadata):
         metadata.leaders = {0: (1, 5), 1: (2, 5)}
         broker, gone = start({"ListOffsets": offsets()}), start({"ListOffsets": lambda _: CLOSE})
         with cluster_at(broker) as cluster:
@@ -198,7 +199,7 @@ class TestOffsets:
         )
         assert gone.connections > 1
 
-    def test_a_deleted_topic(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_deleted_topic(self, start, fake_time):
         broker = start({"ListOffsets": offsets()})
         with cluster_at(broker) as cluster:
             answers = cluster.list_offsets([("gone", 0), ("t", 0)], LATEST)
@@ -207,7 +208,7 @@ class TestOffsets:
 
 
 class TestFetch:
-    def test_by_topic_id(self, start: Start) -> None:
+    def test_by_topic_id(self, start):
         broker = start({"Fetch": fetched()})
         with cluster_at(broker) as cluster:
             answer = cluster.fetch("t", 0, 7, max_bytes=99, max_wait_ms=12, topic_id=TOPIC_ID, last_epoch=4)
@@ -222,7 +223,7 @@ class TestFetch:
         assert (wanted.current_leader_epoch, wanted.last_fetched_epoch) == (5, 4)
 
     @pytest.mark.parametrize(("newest", "topic_id"), [(12, TOPIC_ID), (4, TOPIC_ID), (18, None)])
-    def test_by_name(self, newest: int, topic_id: str | None, start: Start) -> None:
+    def test_by_name(self, newest, topic_id, start):
         broker = start({"Fetch": fetched()}, {FETCH: (4, newest)})
         with cluster_at(broker) as cluster:
             assert cluster.fetch("t", 0, 7, max_bytes=99, topic_id=topic_id).records == b"batches"
@@ -230,19 +231,19 @@ class TestFetch:
         assert min(newest, 12) == request.API_VERSION
         assert request.topics[0].topic == "t"
 
-    def test_an_error_of_the_whole_answer(self, start: Start) -> None:
+    def test_an_error_of_the_whole_answer(self, start):
         broker = start({"Fetch": lambda _: {"error_code": 103, "responses": []}})
         with cluster_at(broker) as cluster:
             assert cluster.fetch("t", 0, 20, max_bytes=99).error == "INCONSISTENT_TOPIC_ID"
 
-    def test_a_diverging_log(self, start: Start) -> None:
+    def test_a_diverging_log(self, start):
         epoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
         broker = start({"Fetch": fetched(records=None, diverging_epoch=epoch)})
         with cluster_at(broker) as cluster:
             answer = cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID)
         assert answer == FetchAnswer(b"", 20, 4, None, diverges_at=17)
 
-    def test_a_throttling_broker_is_left_alone_for_the_throttle_time(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_throttling_broker_is_left_alone_for_the_throttle_time(self, start, fake_time):
         throttled = {"throttle_time_ms": 7000, "error_code": 0, "session_id": 0, "responses": []}
         broker = start({"Fetch": in_turn(throttled, fetched())})
         with cluster_at(broker) as cluster:
@@ -251,7 +252,7 @@ class TestFetch:
             assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
             assert fake_time.now == 1007
 
-    def test_a_connection_that_breaks(self, start: Start) -> None:
+    def test_a_connection_that_breaks(self, start):
         broker = start({"Fetch": in_turn(CLOSE, fetched())})
         with cluster_at(broker) as cluster:
             answer = cluster.fetch("t", 0, 20, max_bytes=99)
@@ -259,16 +260,14 @@ class TestFetch:
             assert answer.detail == f"the broker at {broker.address} closed the connection"
             assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
 
-    def test_an_answer_that_does_not_come_in_time(self, start: Start) -> None:
+    def test_an_answer_that_does_not_come_in_time(self, start):
         broker = start({"Fetch": lambda _: SILENCE})
         with cluster_at(broker, request_timeout_ms="20") as cluster:
             answer = cluster.fetch("t", 0, 20, max_bytes=99, max_wait_ms=1)
         assert (answer.error, answer.records) == ("REQUEST_TIMED_OUT", b"")
         assert answer.detail == f"the broker at {broker.address} has not answered FetchRequest in time"
 
-    def test_leaders_are_looked_up_again_after_five_minutes(
-        self, start: Start, metadata: Metadata, fake_time: FakeTime
-    ) -> None:
+    def test_leaders_are_looked_up_again_after_five_minutes(self, start, metadata, fake_time):
         first, second = start({"Fetch": fetched()}), start({"Fetch": fetched()})
         with cluster_at(first) as cluster:
             cluster.fetch("t", 0, 20, max_bytes=99)
@@ -280,7 +279,7 @@ class TestFetch:
 
 
 class TestConnections:
-    def test_they_are_closed(self, start: Start) -> None:
+    def test_they_are_closed(self, start):
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.brokers()
@@ -288,7 +287,7 @@ class TestConnections:
         assert broker.are_all_closed()
         assert len(held) == 1
 
-    def test_a_broken_one_is_opened_again(self, start: Start, metadata: Metadata) -> None:
+    def test_a_broken_one_is_opened_again(self, start, metadata):
         broker = start()
         broker.answers["Metadata"] = in_turn(metadata, CLOSE, CLOSE, metadata)
         with cluster_at(broker) as cluster:
@@ -296,12 +295,10 @@ class TestConnections:
             assert cluster.brokers() == {1: broker.address}
         assert len(broker.named("Metadata")) == 4
 
-    def test_brokers_that_hang_leave_time_for_the_others(
-        self, start: Start, fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_brokers_that_hang_leave_time_for_the_others(self, start, fake_time, monkeypatch):
         silent = [("first", 9092), ("second", 9092)]
 
-        def connect(address: Address, settings: Any, timeout: float) -> BrokerConnection:
+        def connect(address, settings, timeout):
             if address in silent:
                 fake_time.now += timeout
                 raise Disconnected("does not answer")
@@ -313,7 +310,7 @@ class TestConnections:
         with Cluster(client_properties(servers, {}), timeout_ms=20_000) as cluster:
             assert cluster.cluster_id == "cluster"
 
-    def test_an_idle_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
+    def test_an_idle_one_is_opened_again(self, start, fake_time):
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.brokers()
@@ -326,7 +323,7 @@ class TestConnections:
             cluster.brokers()
             assert broker.connections == 2
 
-    def test_nothing_listens(self) -> None:
+    def test_nothing_listens(self):
         port = free_port()
         client = client_properties(f"127.0.0.1:{port}", {})
         with (
@@ -335,7 +332,7 @@ class TestConnections:
         ):
             cluster.brokers()
 
-    def test_a_name_that_does_not_resolve_is_reported_at_once(self, fake_time: FakeTime) -> None:
+    def test_a_name_that_does_not_resolve_is_reported_at_once(self, fake_time):
         with (
             pytest.raises(ClusterUnreachable, match=r"^no broker has answered: the name no\.invalid does not resolve"),
             Cluster(client_properties("no.invalid:9092", {})) as cluster,
@@ -344,9 +341,7 @@ class TestConnections:
         assert fake_time.slept == []
 
     @pytest.mark.parametrize("first", ["no IPv6", "drops packets"])
-    def test_a_name_with_an_address_that_does_not_work(
-        self, first: str, start: Start, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_name_with_an_address_that_does_not_work(self, first, start, monkeypatch):
         """The next address of the name is tried, with time enough."""
         broker, waited = start(), list[float | None]()
         family, address = (99, "::1") if first == "no IPv6" else (socket.AF_INET, "192.0.2.1")
@@ -354,7 +349,7 @@ class TestConnections:
         found = [other, *socket.getaddrinfo("127.0.0.1", broker.port, type=socket.SOCK_STREAM)]
         connect = socket.socket.connect
 
-        def connected(self: socket.socket, place: tuple[str, int]) -> None:
+        def connected(self, place):
             waited.append(self.gettimeout())
             if place[0] == address:
                 raise TimeoutError
@@ -366,7 +361,7 @@ class TestConnections:
             assert cluster.brokers() == {1: broker.address}
         assert [round(each or 0) for each in waited] == ([10] if first == "no IPv6" else [5, 10])
 
-    def test_a_listed_broker_that_is_gone(self, start: Start) -> None:
+    def test_a_listed_broker_that_is_gone(self, start):
         first, gone = start(), start()
         with cluster_at(first, timeout_ms=50) as cluster:
             cluster.brokers()
@@ -379,7 +374,7 @@ class TestConnections:
             with pytest.raises(ClusterUnreachable, match="broker 7 has not been in the cluster for 0 s"):
                 cluster.api_versions(7)
 
-    def test_a_broker_at_a_new_address(self, start: Start, metadata: Metadata) -> None:
+    def test_a_broker_at_a_new_address(self, start, metadata):
         first, old = start(), start()
         with cluster_at(first) as cluster:
             cluster.brokers()
@@ -389,9 +384,7 @@ class TestConnections:
             assert cluster.api_versions(2).error_code == 0
         assert new.connections == 1
 
-    def test_a_connection_with_a_half_read_answer_is_not_used_again(
-        self, start: Start, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_connection_with_a_half_read_answer_is_not_used_again(self, start, monkeypatch):
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.brokers()
@@ -402,7 +395,7 @@ class TestConnections:
             assert cluster.brokers() == {1: broker.address}
         assert broker.connections == 2
 
-    def test_an_answer_to_another_request(self, start: Start, metadata: Metadata) -> None:
+    def test_an_answer_to_another_request(self, start, metadata):
         broker = start()
         broker.answers["Metadata"] = in_turn(lambda r: {**metadata(r), "correlation_id": 77}, metadata)
         with cluster_at(broker) as cluster:
@@ -411,13 +404,13 @@ class TestConnections:
 
 
 class TestProtocol:
-    def test_versions_of_an_older_broker(self, start: Start, metadata: Metadata) -> None:
+    def test_versions_of_an_older_broker(self, start, metadata):
         """It answers a version that it does not know in version 0, with its own versions (KIP-511)."""
         one = ApiVersionsResponse.ApiVersion
         older = {"error_code": 35, "as_version": 0, "api_keys": [one(api_key=18, min_version=0, max_version=2)]}
         asked: list[int] = []
 
-        def answer(request: Any) -> Any:
+        def answer(request):
             asked.append(request.API_VERSION)
             return dict(older) if request.API_VERSION > 2 else broker._api_versions(request)
 
@@ -453,14 +446,8 @@ class TestProtocol:
         ],
     )
     def test_a_port_that_is_not_for_us_is_refused_with_the_reason(
-        self,
-        api_versions: Any,
-        versions: dict[int, Any],
-        security: str,
-        error: type[Exception],
-        said: str,
-        start: Start,
-    ) -> None:
+        self, api_versions, versions, security, error, said, start
+    ):
         broker = start({} if api_versions is None else {"ApiVersions": lambda _: copy(api_versions)}, versions)
         broker.versions = {key: known for key, known in broker.versions.items() if known}
         with (
@@ -469,7 +456,7 @@ class TestProtocol:
         ):
             cluster.brokers()
 
-    def test_a_port_with_sasl(self, start: Start) -> None:
+    def test_a_port_with_sasl(self, start):
         broker = start(
             {
                 "Metadata": lambda _: CLOSE,
@@ -486,7 +473,7 @@ class TestProtocol:
         ):
             cluster.brokers()
 
-    def test_a_new_connection_that_breaks_is_no_sign_of_sasl(self, start: Start, metadata: Metadata) -> None:
+    def test_a_new_connection_that_breaks_is_no_sign_of_sasl(self, start, metadata):
         broker = start({"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}})
         broker.answers["Metadata"] = in_turn(CLOSE, metadata)
         with cluster_at(broker) as cluster:
@@ -496,7 +483,7 @@ class TestProtocol:
 class TestSasl:
     PASSWORD = "open/sesame+1"
 
-    def cluster(self, broker: FakeBroker, **properties: str) -> Cluster:
+    def cluster(self, broker, **properties):
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         jaas = f'{module} required username="ali" password="{self.PASSWORD}";'
         names = {
@@ -508,20 +495,20 @@ class TestSasl:
         return cluster_at(broker, **names)
 
     @staticmethod
-    def accepted(**more: Any) -> dict[str, Callable[[Any], Any]]:
+    def accepted(**more):
         return {
             "SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["PLAIN"]},
             "SaslAuthenticate": lambda _: {"error_code": 0, "error_message": None, "auth_bytes": b"", **more},
         }
 
-    def test_we_send_our_credentials(self, start: Start) -> None:
+    def test_we_send_our_credentials(self, start):
         broker = start(self.accepted())
         with self.cluster(broker) as cluster:
             cluster.brokers()
         assert broker.named("SaslHandshake")[0].mechanism == "PLAIN"
         assert broker.named("SaslAuthenticate")[0].auth_bytes == f"ali\0ali\0{self.PASSWORD}".encode()
 
-    def test_a_wrong_password_is_tried_once_and_never_shown(self, start: Start) -> None:
+    def test_a_wrong_password_is_tried_once_and_never_shown(self, start):
         said = f"Invalid password {self.PASSWORD} of ali"
         broker = start(self.accepted(error_code=58, error_message=said))
         with self.cluster(broker) as cluster, pytest.raises(AuthenticationFailed) as raised:
@@ -533,7 +520,7 @@ class TestSasl:
         assert len(broker.named("SaslAuthenticate")) == 1
         assert broker.are_all_closed()
 
-    def test_a_session_is_replaced_before_it_ends(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_session_is_replaced_before_it_ends(self, start, fake_time):
         broker = start(self.accepted(session_lifetime_ms=10_000))
         with self.cluster(broker) as cluster:
             cluster.brokers()
@@ -543,3 +530,117 @@ class TestSasl:
             fake_time.now += 1
             cluster.brokers()
             assert broker.connections == 2
+
+
+# Answers that no broker should give: each ends in time, with a clear error.
+EMPTY = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []}
+
+
+def test_a_throttle_time_longer_than_the_timeout_is_refused(start, metadata, fake_time):
+    broker = start({"Metadata": lambda request: {**metadata(request), "throttle_time_ms": 2**31 - 1}})
+    with cluster_at(broker) as cluster:
+        assert cluster.cluster_id == "cluster"
+        with pytest.raises(
+            KafkaRefused, match=r"throttles this client for 2,147,484 s, longer than default\.api\.timeout\.ms"
+        ):
+            cluster.brokers()
+    assert fake_time.now == 1000
+
+
+def test_a_throttle_time_may_be_longer_than_our_patience_after_a_loss(start, fake_time):
+    """Patience is for leaders that do not answer; one that throttles us does."""
+    broker = start({"Fetch": lambda _: {**EMPTY, "throttle_time_ms": 11_000}})
+    with cluster_at(broker) as cluster:
+        PieceOpener(cluster, FetchLimits()).lose_patience()
+        for _ in range(2):
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "THROTTLING_QUOTA_EXCEEDED"
+    assert fake_time.now == 1011
+
+
+def test_a_broker_that_throttles_us_for_too_long_has_not_lost_the_other_partitions(start, fake_time):
+    """An audit ends with any other error than LeaderLost."""
+    slow = {"throttle_time_ms": 100_000}
+    broker = start({"Fetch": lambda _: {**EMPTY, **slow}, "ListOffsets": lambda _: {"topics": [], **slow}})
+    piece = FetchPiece("t", 0, None, 0, 15, True, 1, 1.0)
+    with cluster_at(broker) as cluster:
+        opener = PieceOpener(cluster, FetchLimits())
+        with opener(piece) as log, pytest.raises(LeaderLost, match="throttles this client for 100 s"):
+            read(log)
+        for why in ("not in the broker's answer", "throttles this client for 100 s"):
+            with pytest.raises(LeaderLost, match=why):
+                opener.end_of(piece)
+
+
+def test_answers_without_the_partition_are_no_progress(start, fake_time):
+    broker = start({"Fetch": lambda _: dict(EMPTY)})
+    with cluster_at(broker) as cluster:
+        answer = cluster.fetch("t", 0, 20, max_bytes=99)
+    assert answer == FetchAnswer(b"", -1, -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0")
+    log = open_log(FakeCluster(LOG, script=[answer] * 1000), 0, 15, timeout_ms=3000)
+    with pytest.raises(LeaderLost, match="for 3 s: UNKNOWN_SERVER_ERROR: the answer does not have partition 0"):
+        read(log)
+
+
+def test_a_broker_that_throttles_for_ever_is_given_up(fake_time):
+    def later(cluster):
+        fake_time.now += 1
+        return FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")
+
+    cluster = FakeCluster(LOG, script=[later] * 1000)
+    with pytest.raises(LeaderLost, match="THROTTLING_QUOTA_EXCEEDED"):
+        read(open_log(cluster, 0, 15, timeout_ms=6000))
+    assert 1060 <= fake_time.now < 1070
+
+
+@pytest.mark.parametrize("records", [None, b""])
+def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records):
+    topic = FetchResponse.FetchableTopicResponse
+    answer = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=20,
+        last_stable_offset=20,
+        log_start_offset=0,
+        preferred_read_replica=2,
+        records=records,
+    )
+    response = FetchResponse(**{**EMPTY, "responses": [topic(topic="t", topic_id=None, partitions=[answer])]})
+    with pytest.raises(KafkaRefused, match=r"partition 0 redirects us to replica 2 .*replica\.selector\.class"):
+        fetch_answer(response, 0)
+
+
+def one_offset(**fields):
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    fields = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7, "leader_epoch": 3, **fields}
+    return {"topics": [topic(name="t", partitions=[topic.ListOffsetsPartitionResponse(**fields)])]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [({"partition_index": 5}, "not in the broker's answer"), ({"offset": -7}, "an answer with offset -7")],
+)
+def test_a_partition_without_an_answer_has_an_error(fields, error, start):
+    broker = start({"ListOffsets": lambda _: one_offset(**fields)})
+    with cluster_at(broker) as cluster:
+        assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == error
+
+
+def test_an_answer_without_the_requested_topic_is_refused(start, metadata):
+    broker = start({"Metadata": lambda request: {**metadata(request), "topics": []}})
+    with cluster_at(broker) as cluster, pytest.raises(KafkaRefused, match="a broker's answer lacks topic t"):
+        cluster.topics(["t"])
+
+
+@pytest.mark.parametrize("host", ["a\0b", "x" * 70 + ".example", "."])
+def test_an_invalid_broker_address(host, start, metadata):
+    def elsewhere(request):
+        answer = metadata(request)
+        answer["brokers"][0].host = host
+        return answer
+
+    broker = start({"Metadata": elsewhere})
+    with cluster_at(broker, timeout_ms=200) as cluster:
+        cluster.topics(["t"])
+        assert cluster.fetch("t", 0, 0, max_bytes=9).error == "NETWORK_EXCEPTION"
+        with pytest.raises(ClusterUnreachable, match="broker 1 has not answered"):
+            cluster.api_versions(1)

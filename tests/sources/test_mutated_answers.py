@@ -6,9 +6,7 @@ from __future__ import annotations
 import random
 import struct
 import threading
-from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,6 @@ from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
 from kgroups_spark.cluster.live_log import live_logs
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.partition_log import FetchPiece
-from tests.chosen import Chosen
 from tests.nights.live_nights import Log, LogBrokers
 from tests.records.build import batch
 from tests.sources.fake_broker import FakeBroker
@@ -39,7 +36,7 @@ EXTREMES = [
 ]
 
 
-def mutated(answer: bytes, rng: random.Random) -> bytes:
+def mutated(answer, rng):
     """One to four changes of the first 160 bytes; the frame's length and correlation id are right."""
     data = bytearray(answer)
     for _ in range(rng.choice([1, 1, 2, 4])):
@@ -63,7 +60,7 @@ def mutated(answer: bytes, rng: random.Random) -> bytes:
 class MutatingBroker(FakeBroker):
     """Leads the only partition of the topic; its answers to one kind of request are mutated."""
 
-    def __init__(self, target: int, rng: random.Random) -> None:
+    def __init__(self, target, rng):
         self._target, self._rng = target, rng
         self._log = LogBrokers({TOPIC: [Log(BATCHES)]}, nodes=0)
         self._log.brokers = {1: self}
@@ -71,18 +68,18 @@ class MutatingBroker(FakeBroker):
         answers |= {"Fetch": self._fetch}
         super().__init__(answers)
 
-    def _answer(self, frame: bytes) -> Any:
+    def _answer(self, frame):
         answer = super()._answer(frame)
         is_meant = isinstance(answer, bytes | bytearray) and int.from_bytes(frame[:2], "big") == self._target
         return mutated(bytes(answer), self._rng) if is_meant else answer
 
-    def _fetch(self, request: Any) -> dict[str, Any]:
+    def _fetch(self, request):
         request.topics[0].partitions[0].partition_max_bytes = 2000
         return self._log.Fetch(1, request)
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch):
     monkeypatch.setattr("kgroups_spark.cluster.connection.SHORTEST_PAUSE", 0.001)
     monkeypatch.setattr("kgroups_spark.cluster.connection.LONGEST_PAUSE", 0.02)
 
@@ -93,7 +90,7 @@ PROPERTIES = {
 }
 
 
-def read_all(broker: FakeBroker) -> int:
+def read_all(broker):
     """The number of bytes that planning and fetching give."""
     with Cluster(client_properties(broker.address, PROPERTIES)) as cluster:
         size = 0
@@ -108,12 +105,12 @@ def read_all(broker: FakeBroker) -> int:
         return size
 
 
-def ends(seed: str) -> str:
+def ends(seed):
     """How reading from a broker with answers mutated by this seed ends: `read`, or a message."""
     rng = random.Random(seed)
     found: list[str] = []
 
-    def go() -> None:
+    def go():
         try:
             with MutatingBroker(rng.choice([API_VERSIONS, METADATA, LIST_OFFSETS, FETCH, FETCH]), rng) as broker:
                 read_all(broker)
@@ -131,12 +128,12 @@ def ends(seed: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_a_hurry(monkeypatch):
     monkeypatch.setattr(connection, "LEAST_TIME", 0.3)
     yield
 
 
-def test_each_answer_ends_in_records_or_one_clear_message_in_time(chosen: Chosen) -> None:
+def test_each_answer_ends_in_records_or_one_clear_message_in_time(chosen):
     seed = chosen.random.randrange(1 << 32)
     print(f"mutations of seed {seed}")  # noqa: T201  pytest shows it if the test fails
     for number in range(760 if chosen.every else 25):

@@ -1,38 +1,52 @@
+""""""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.sources.files import FolderNotFound
+from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
 from kgroups_spark.sources.segment_log import SegmentLog, SegmentReading, Span, choose_copies
-from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
+from kgroups_spark.sources.segments import (
+    BadCheckpoint,
+    MixedClusters,
+    NoPartitions,
+    committed_offsets,
+    find_partitions,
+    parse_checkpoint,
+)
+from tests.chosen import some_of
+from tests.logs.segment_logs import segment_logs
+from tests.nights.changing_segments import Broker, Lake
 from tests.records.build import batch
+from tests.sources.fake_cluster import write_checkpoint
 
 TOPIC = "__consumer_offsets"
 
 
-def put(path: Path, content: bytes | str = b"") -> None:
+def put(path, content=b""):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def log_name(base_offset: int) -> str:
+def log_name(base_offset):
     return f"{base_offset:020}.log"
 
 
-def segment(*offsets: int, leader_epoch: int = 3) -> bytes:
+def segment(*offsets, leader_epoch=3):
     return b"".join(batch(offset, [(b"k", b"v")], leader_epoch=leader_epoch) for offset in offsets)
 
 
-def base_offsets(copy: PartitionCopy) -> list[int]:
+def base_offsets(copy):
     return [file.base_offset for file in copy.segments]
 
 
-def test_the_partitions_of_a_log_directory(tmp_path: Path) -> None:
+def test_the_partitions_of_a_log_directory(tmp_path):
     put(tmp_path / "meta.properties", "#comment\nversion=1\ncluster.id=kVbQz1\nbroker.id=0\n")
     put(tmp_path / f"{TOPIC}-12" / log_name(0), segment(0, 1))
     put(tmp_path / f"{TOPIC}-12" / log_name(2), segment(2))
@@ -48,14 +62,14 @@ def test_the_partitions_of_a_log_directory(tmp_path: Path) -> None:
     assert twelve.segments[1].size == len(segment(2))
 
 
-def test_a_cluster_id_is_read_as_java_writes_it(tmp_path: Path) -> None:
+def test_a_cluster_id_is_read_as_java_writes_it(tmp_path):
     put(tmp_path / "meta.properties", "#\n#Wed Nov 25 23:26:51 UTC 2026\ncluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path)])
     assert copy.cluster_id == "ciWo7IWazngRchmPES6q5A=="
 
 
-def test_a_number_with_leading_zeros_is_no_partition(tmp_path: Path) -> None:
+def test_a_number_with_leading_zeros_is_no_partition(tmp_path):
     put(tmp_path / f"{TOPIC}-002" / log_name(0), segment(0))
     for folder in (tmp_path, tmp_path / f"{TOPIC}-002"):
         with pytest.raises(NoPartitions):
@@ -63,7 +77,7 @@ def test_a_number_with_leading_zeros_is_no_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{TOPIC}-2147483648/{0:020d}.log", f"{TOPIC}-0/{1 << 63:020d}.log"])
-def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path, name):
     put(tmp_path / name, segment(0))
     folders = [str(tmp_path), str((tmp_path / name).parent)]
     for folder in folders:
@@ -71,21 +85,21 @@ def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path: Path, 
             find_partitions([folder])
 
 
-def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path: Path) -> None:
+def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path):
     largest = (1 << 63) - 1
     put(tmp_path / f"{TOPIC}-0" / log_name(largest - 5), segment(largest - 1) + segment(largest))
     (copy,) = find_partitions([str(tmp_path)])
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [largest - 1]
 
 
-def test_a_uri_gives_uris(tmp_path: Path) -> None:
+def test_a_uri_gives_uris(tmp_path):
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 1, 2, 3, 4))
     (copy,) = find_partitions([tmp_path.as_uri()])
     assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
 
 
-def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path: Path) -> None:
+def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path):
     folder = tmp_path / f"{TOPIC}-0"
     put(folder / log_name(0), segment(0))
     for other in (f"{9:020}.log.deleted", f"{9:020}.log.cleaned", f"{0:020}.index", "9.log", f"{0:020}.timeindex"):
@@ -94,7 +108,7 @@ def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path: Path) -> None:
     assert base_offsets(copy) == [0]
 
 
-def test_a_swap_file_replaces_the_segments_that_it_covers(tmp_path: Path) -> None:
+def test_a_swap_file_replaces_the_segments_that_it_covers(tmp_path):
     folder = tmp_path / f"{TOPIC}-0"
     for base in (0, 10, 20, 30):
         put(folder / log_name(base), segment(base, base + 1))
@@ -103,7 +117,7 @@ def test_a_swap_file_replaces_the_segments_that_it_covers(tmp_path: Path) -> Non
     assert [Path(file.path).name for file in copy.segments] == [log_name(0), f"{log_name(10)}.swap", log_name(30)]
 
 
-def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path: Path) -> None:
+def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path):
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     put(tmp_path / f"{TOPIC}-0" / f"{log_name(0)}.swap")
     put(tmp_path / f"{TOPIC}-0" / log_name(5), segment(5))
@@ -111,7 +125,7 @@ def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path: Path) -> Non
     assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap", log_name(5)]
 
 
-def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path: Path) -> None:
+def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path):
     """KAFKA-6264: a broker splits a segment into `.cleaned` files, which it renames to `.swap`, the last one first."""
     folder = tmp_path / f"{TOPIC}-0"
     put(folder / log_name(0), segment(0))
@@ -140,8 +154,8 @@ def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path: Path) -> 
     ],
 )
 def test_a_segment_that_the_broker_has_merged_into_the_one_before_it_is_not_read_on_from(
-    tmp_path: Path, first: Sequence[int], start: int, is_refused: bool
-) -> None:
+    tmp_path, first, start, is_refused
+):
     """`rsync` without `--delete` keeps it, and replaces the others."""
     for base, offsets in ((0, first), (10, range(10, 15)), (20, range(20, 25))):
         put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(*offsets))
@@ -164,8 +178,8 @@ def test_a_segment_that_the_broker_has_merged_into_the_one_before_it_is_not_read
     ],
 )
 def test_the_first_reading_of_a_segment_that_the_broker_has_merged_into_the_one_before_it(
-    tmp_path: Path, first: Sequence[int], left_over: Sequence[int], bad: int | None
-) -> None:
+    tmp_path, first, left_over, bad
+):
     for base, offsets in ((0, first), (10, left_over), (20, range(20, 25))):
         put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(*offsets))
     (copy,) = find_partitions([str(tmp_path)])
@@ -182,9 +196,7 @@ def test_the_first_reading_of_a_segment_that_the_broker_has_merged_into_the_one_
 
 @pytest.mark.parametrize(("cleaned", "is_used"), [(0, False), (10, True)])
 @pytest.mark.parametrize("kind", ["timeindex", "index", "txnindex"])
-def test_an_index_that_is_not_renamed_yet_leaves_the_swap_file_out(
-    tmp_path: Path, kind: str, cleaned: int, is_used: bool
-) -> None:
+def test_an_index_that_is_not_renamed_yet_leaves_the_swap_file_out(tmp_path, kind, cleaned, is_used):
     """On Windows the cleaner renames the log, and fails at an index that is still open: the broker's next start deletes
     the swap file (LogLoader.removeTempFilesAndCollectSwapFiles of 4.3.1 takes every `.cleaned` file)."""
     folder = tmp_path / f"{TOPIC}-0"
@@ -198,20 +210,20 @@ def test_an_index_that_is_not_renamed_yet_leaves_the_swap_file_out(
 @pytest.mark.parametrize(
     ("offset", "expected"), [(0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (25, [20]), (99, [20])]
 )
-def test_segments_that_may_hold_an_offset(tmp_path: Path, offset: int, expected: list[int]) -> None:
+def test_segments_that_may_hold_an_offset(tmp_path, offset, expected):
     for base in (0, 10, 20):
         put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(base))
     (copy,) = find_partitions([str(tmp_path)])
     assert [file.base_offset for file in copy.segments_from(offset)] == expected
 
 
-def brokers(tmp_path: Path, **logs: bytes) -> list[PartitionCopy]:
+def brokers(tmp_path, **logs):
     for broker, log in logs.items():
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), log)
     return find_partitions([str(tmp_path / broker) for broker in logs])
 
 
-def test_the_copy_with_the_highest_leader_epoch_is_read_even_if_another_is_longer(tmp_path: Path) -> None:
+def test_the_copy_with_the_highest_leader_epoch_is_read_even_if_another_is_longer(tmp_path):
     two = segment(0) + b"".join(batch(offset, [(b"other", b"v")], leader_epoch=4) for offset in (1, 2))
     copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=two, three=b"")
     choice = choose_copies(copies)
@@ -224,7 +236,7 @@ def test_the_copy_with_the_highest_leader_epoch_is_read_even_if_another_is_longe
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_last_leader_epoch_counts_if_a_neighbour_or_the_checkpoint_has_it(tmp_path: Path, checkpoint: bool) -> None:
+def test_a_last_leader_epoch_counts_if_a_neighbour_or_the_checkpoint_has_it(tmp_path, checkpoint):
     two = segment(0) + batch(1, [(b"other", b"v")], leader_epoch=4)
     copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=two)
     if checkpoint:
@@ -234,7 +246,7 @@ def test_a_last_leader_epoch_counts_if_a_neighbour_or_the_checkpoint_has_it(tmp_
 
 
 @pytest.mark.parametrize("bit", [*range(57, 64), *range(121, 128)])
-def test_a_copy_that_lags_and_has_a_damaged_last_header_is_not_read(tmp_path: Path, bit: int) -> None:
+def test_a_copy_that_lags_and_has_a_damaged_last_header_is_not_read(tmp_path, bit):
     """Its last batch, by offset and checksum, or the one before it, is in the other copy, which goes on."""
     stale, at = bytearray(segment(*range(20), leader_epoch=5)), len(segment(*range(19)))
     stale[at + bit // 8] ^= 0x80 >> bit % 8
@@ -242,7 +254,7 @@ def test_a_copy_that_lags_and_has_a_damaged_last_header_is_not_read(tmp_path: Pa
     assert [copy.folder for copy in choose_copies(copies).copies] == [str(tmp_path / "good" / f"{TOPIC}-0")]
 
 
-def test_equal_copies_are_one_sentence(tmp_path: Path) -> None:
+def test_equal_copies_are_one_sentence(tmp_path):
     for broker in ("one", "two", "three"):
         for number in range(4):
             put(tmp_path / broker / f"{TOPIC}-{number}" / log_name(0), segment(0, 1) if number % 2 else b"")
@@ -259,7 +271,7 @@ def test_equal_copies_are_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [None, "a folder"])
-def test_a_copy_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, broken: str | None) -> None:
+def test_a_copy_that_cannot_be_read_is_left_out_and_named(tmp_path, broken):
     copies = brokers(tmp_path, one=segment(0, 1), two=segment(0))
     path = tmp_path / "one" / f"{TOPIC}-0" / log_name(0)
     path.unlink()
@@ -270,20 +282,20 @@ def test_a_copy_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, broken
     assert ("is not a file" if broken else "no segment file (*.log)") in choice.notes[0]
 
 
-def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder(tmp_path):
     put(tmp_path / "file", b"1")
     with pytest.raises(FolderNotFound, match="file is a file, not a folder"):
         find_partitions([str(tmp_path / "file")])
 
 
-def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch):
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FolderNotFound, match="an empty name is no folder"):
         find_partitions([""])
 
 
-def test_a_compressed_segment_is_refused_and_not_left_out(tmp_path: Path) -> None:
+def test_a_compressed_segment_is_refused_and_not_left_out(tmp_path):
     folder = tmp_path / f"{TOPIC}-0"
     put(folder / log_name(0), segment(0))
     put(folder / f"{log_name(5)}.gz", b"\x1f\x8b")
@@ -294,7 +306,7 @@ def test_a_compressed_segment_is_refused_and_not_left_out(tmp_path: Path) -> Non
     assert base_offsets(copy) == [0, 5]
 
 
-def test_a_link_to_a_segment_or_a_partition_is_followed_and_other_links_are_ignored(tmp_path: Path) -> None:
+def test_a_link_to_a_segment_or_a_partition_is_followed_and_other_links_are_ignored(tmp_path):
     put(tmp_path / "elsewhere" / "1", segment(0))
     put(tmp_path / "logs" / f"{TOPIC}-0" / "keep")
     (tmp_path / "logs" / f"{TOPIC}-0" / log_name(0)).symlink_to(tmp_path / "elsewhere" / "1")
@@ -305,14 +317,14 @@ def test_a_link_to_a_segment_or_a_partition_is_followed_and_other_links_are_igno
     assert SegmentLog(copies[0]).last_batch.last_offset.tolist() == [0]
 
 
-def test_a_partition_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Path) -> None:
+def test_a_partition_whose_target_is_gone_is_refused_and_not_left_out(tmp_path):
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (tmp_path / f"{TOPIC}-1").symlink_to(tmp_path / "gone")
     sound, gone = find_partitions([str(tmp_path)])
     assert sound.unreadable is None and f"{TOPIC}-1 does not exist" in (gone.unreadable or "")
 
 
-def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
+def test_a_folder_without_partitions_says_what_it_has(tmp_path):
     with pytest.raises(NoPartitions, match=r"no folder named __consumer_offsets-<partition>; it is empty"):
         find_partitions([str(tmp_path)])
     for name in "abcdefg":
@@ -321,7 +333,7 @@ def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
         find_partitions([str(tmp_path)])
 
 
-def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
+def test_folders_of_two_clusters_are_refused(tmp_path):
     for broker in ("one", "two"):
         put(tmp_path / broker / "meta.properties", f"cluster.id=cluster-{broker}\n")
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
@@ -329,9 +341,94 @@ def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
         find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
 
 
-def test_folders_of_a_topic_that_was_created_again_are_refused(tmp_path: Path) -> None:
+def test_folders_of_a_topic_that_was_created_again_are_refused(tmp_path):
     for broker, topic_id in (("one", "AAAAAAAAAAAAAAAAAAAAAQ"), ("two", "AAAAAAAAAAAAAAAAAAAAAg")):
         put(tmp_path / broker / f"{TOPIC}-0" / "partition.metadata", f"version: 0\ntopic_id: {topic_id}\n")
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
     with pytest.raises(MixedClusters, match="topic id AAAAAAAAAAAAAAAAAAAAAQ in"):
         find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
+
+
+# Nothing is read at or above the high watermark that a log directory has for a partition.
+@pytest.mark.parametrize("text", ["", "\n", "0\n1\na 0 5\na 1 5\n", "0\n2\na 0 5\na 0 5\n", "0\n1\na 0 270\na 0 5\n"])
+def test_an_empty_checkpoint_and_one_with_too_many_lines_count_as_none(text, tmp_path):
+    (tmp_path / "replication-offset-checkpoint").write_text(text)
+    assert parse_checkpoint(text, "") is None
+    assert committed_offsets(str(tmp_path)) is None
+    write_checkpoint(tmp_path, 21)
+    (tmp_path / "cleaner-offset-checkpoint").write_text(text)
+    assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused_without_waiting(tmp_path, kind):
+    path = tmp_path / "replication-offset-checkpoint"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UnreadableFolder, match=f"{path} cannot be read: .*not a regular file"):
+        committed_offsets(str(tmp_path))
+
+
+def test_offsets_that_the_cleaner_has_cleaned_are_committed(tmp_path):
+    write_checkpoint(tmp_path, 21, 30)
+    write_checkpoint(tmp_path, 25, 7, 9, name="cleaner-offset-checkpoint")
+    assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 25, (TOPIC, 1): 30}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1\n0\n", "line 1 is '1', version 0 is known"),
+        ("\x00\x00", "line 1 is"),
+        ("0\n", "it ends early"),
+        ("0\nmany\n", "line 2 is 'many', not a number of entries"),
+        ("0\n2\na 0 5\n", "it has 1 entries, and says 2"),
+        ("0\n1\na 0\n", "line 3 is 'a 0', not a topic, a partition and an offset"),
+        ("0\n1\na 0 -5\n", "line 3 is 'a 0 -5'"),
+        ("0\n1\na 0 5 6\n", "line 3 is"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(text, why):
+    with pytest.raises(BadCheckpoint, match=f"/log/checkpoint is damaged: {why}.*copy it again"):
+        parse_checkpoint(text, "/log/checkpoint")
+
+
+@pytest.mark.parametrize("committed", some_of(5, *range(4, 22)))
+def test_nothing_is_read_above_the_high_watermark(committed, tmp_path):
+    lake = Lake(Broker(tmp_path))
+    write_checkpoint(tmp_path, committed)
+    for uncommitted in (21 - committed, 21 - committed):
+        lake.audit()
+        assert (sorted(lake.offsets), lake.next_offset, lake.uncommitted) == (
+            [*range(committed)],
+            committed,
+            uncommitted,
+        )
+    write_checkpoint(tmp_path, 21)
+    lake.audit()
+    assert (sorted(lake.offsets), lake.next_offset, lake.uncommitted) == ([*range(21)], 21, 0)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_the_high_watermark_counts_if_a_partitions_folder_is_given_with_a_slash_at_its_end(tmp_path, scheme):
+    broker = Broker(tmp_path)
+    write_checkpoint(tmp_path, 8)
+    (partition,) = plan_audit(segment_logs([f"{scheme}{broker.log}/"]), None).partitions
+    assert partition.new.end_offset == 8
+
+
+def test_reading_goes_beyond_the_planned_end_while_files_change(tmp_path):
+    """The cleaner may have removed a record because of a newer one above the high watermark at planning."""
+    broker = Broker(tmp_path)
+    write_checkpoint(tmp_path, 21)
+    plan = plan_audit(segment_logs([str(tmp_path)]), None)
+    for _ in broker.merges():
+        pass
+    write_checkpoint(tmp_path, broker.written)
+    lake = Lake(broker)
+    lake.offsets = []
+    for log_range in plan.new_ranges:
+        lake.read(log_range)
+    assert {offset % 5: offset for offset in lake.offsets} == {number % 5: number for number in range(30)}

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from kgroups_spark.audit import run
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit
+from kgroups_spark.audit.state_log_plan import named_table
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.chosen import one_of
+from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches
+from tests.nights.story import story
 from tests.recorded_state_logs import answers, log_dir
 from tests.views.lag_cases import share_lag
 
@@ -145,3 +149,45 @@ def test_other_logs_are_left_out_if_unwanted_or_missing(session, recorded, tmp_p
         in missing.audit.notes
     )
     assert not run_audit(session, replace(options, include=())).shortfall
+
+
+# open_transactions.is_hanging: by age alone where `__transaction_state` was not read, else by Kafka's rule.
+OURS = {"topic": "__consumer_offsets", "partition": 0}
+OTHERS = [{"topic": "orders", "partition": 0}, {"topic": "__consumer_offsets", "partition": 1}]
+
+
+class ListedLake:
+    """A lake that has only rows of transactional_ids."""
+
+    def __init__(self, *listed):
+        self.listed = rows_of(
+            "transactional_ids", *({"state": "Ongoing", "timeout_ms": 60_000} | row for row in listed)
+        )
+
+    def rows(self, table, columns, conditions):
+        assert table == "transactional_ids"
+        return self.listed.select(columns)
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_hanging"),
+    [
+        ([], True),
+        ([{"topic_partitions": [OURS, *OTHERS]}], False),
+        ([{"topic_partitions": OTHERS}], True),
+        ([{"topic_partitions": [], "timeout_ms": 2147483647}], False),
+        ([{"topic_partitions": [OURS], "state": "Dead"}], True),
+        ([{"topic_partitions": [OURS], "producer_id": 8}], True),
+    ],
+)
+def test_an_old_transaction_that_the_coordinator_will_end_does_not_hang(listed, is_hanging):
+    row = {"producer_id": 7, "offsets_partition": 0, "open_since": datetime(2026, 1, 1, tzinfo=UTC)}
+    opened = rows_of("open_transactions", *(row | {"is_hanging": old} for old in (True, False, None)))
+    lake = ListedLake(*({"producer_id": 7} | each for each in listed))
+    named = named_table(lake, opened)
+    assert named["is_hanging"].to_pylist() == [is_hanging, False, None]
+
+
+def test_without_that_log_an_old_transaction_hangs_and_a_young_one_does_not():
+    opened = story().table("open_transactions").to_pylist()
+    assert sorted((row["producer_id"], row["is_hanging"]) for row in opened) == [(4010, True), (4015, False)]

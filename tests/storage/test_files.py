@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.sources import files
+from kgroups_spark.sources.files import CHOSEN_BY, OF_MALLOC, memory_of_workers
 
 
-def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
+def test_a_local_file_is_created_once_and_whole(tmp_path):
     path, store = f"file:{tmp_path}/new folder/_delta_log/0.json", LocalStore()
     assert store.write_text(path, "first\n", overwrite=False)
     assert not store.write_text(path, "second\n", overwrite=False)
@@ -20,12 +22,12 @@ def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["/data/a lake", "file:/data/a lake"])
-def test_a_local_lake_is_reached_by_path_and_by_hadoops_uri(uri: str) -> None:
+def test_a_local_lake_is_reached_by_path_and_by_hadoops_uri(uri):
     system, path = files.file_system(uri)
     assert (system.type_name, path) == ("local", "/data/a lake")
 
 
-def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path: Path) -> None:
+def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").touch()
     said = {
@@ -36,3 +38,35 @@ def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path: Path) -> None:
     for name, what in said.items():
         with pytest.raises(files.FolderNotFound, match=f"^{tmp_path / name} {what}$"):
             files.list_folder(str(tmp_path / name))
+
+
+# How tasks take memory, unless the user has chosen another way.
+TASK = """
+import pyarrow as pa
+from kgroups_spark.sources.files import with_storage
+
+def task(batches):
+    print(pa.default_memory_pool().backend_name)
+    yield from batches
+
+list(with_storage(task)(iter([])))
+"""
+
+
+@pytest.mark.parametrize(("chosen", "pool"), [("", "jemalloc"), ("system", "system")])
+def test_the_pool_of_a_task(chosen, pool):
+    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": chosen}
+    done = subprocess.run([sys.executable, "-c", TASK], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [pool]
+
+
+@pytest.mark.parametrize("name", [CHOSEN_BY, *OF_MALLOC])
+def test_new_workers_have_these_settings_but_for_the_users_own(monkeypatch, name):
+    for each in (CHOSEN_BY, *OF_MALLOC):
+        monkeypatch.delenv(each, raising=False)
+    ours = memory_of_workers()
+    assert ours == {
+        f"spark.executorEnv.{each}": str(value) for each, value in {CHOSEN_BY: "jemalloc", **OF_MALLOC}.items()
+    }
+    monkeypatch.setenv(name, "system")
+    assert memory_of_workers() == {each: value for each, value in ours.items() if not each.endswith(name)}

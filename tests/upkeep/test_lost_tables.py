@@ -22,30 +22,30 @@ LOG = Log().commit("g").commit("h").files
 
 
 @pytest.fixture(scope="module")
-def audited() -> Audited:
+def audited():
     lake = audit(LOG)
     lake.night(LOG, How())  # nothing is new
     return lake
 
 
-def log_of(lake: Audited, name: str) -> str:
+def log_of(lake, name):
     return next(path for path in lake.session.store.logs if path.endswith(f"/{name}"))
 
 
-def read(lake: Audited, name: str) -> int:
+def read(lake, name):
     """The number of rows that a reader by Spark gets."""
     with in_memory():
         return LakeAsOfAudit.last_finished(Lake.open(lake.session, lake.lake)).rows(name).num_rows
 
 
-def maintain(lake: Audited) -> None:
+def maintain(lake):
     # The logs of this lake are in memory, so there are no files to delete.
     with in_memory(), mock.patch("kgroups_spark.audit.maintain.old_versions", lambda *_, **__: 0):
         run_maintain(lake.session, MaintainOptions(lake=lake.lake, optimize=False))
 
 
 @pytest.mark.parametrize("name", ["groups", "offset_expiry", "group_events", "findings"])
-def test_the_next_audit_makes_a_deleted_table(audited: Audited, name: str) -> None:
+def test_the_next_audit_makes_a_deleted_table(audited, name):
     lake = Audited(audited)
     del lake.session.store.logs[log_of(lake, name)]
     shutil.rmtree(f"{lake.lake}/{name}", ignore_errors=True)
@@ -57,9 +57,7 @@ def test_the_next_audit_makes_a_deleted_table(audited: Audited, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["groups", "committed_offsets", "group_expiry"])
-def test_the_first_rows_of_a_current_table_are_missed_and_a_rebuild_makes_them_again(
-    audited: Audited, name: str
-) -> None:
+def test_the_first_rows_of_a_current_table_are_missed_and_a_rebuild_makes_them_again(audited, name):
     """After a power failure in the first audit, and an audit that had nothing to read."""
     lake = Audited(audited)
     log = lake.session.store.logs[log_of(lake, name)]
@@ -75,7 +73,7 @@ def test_the_first_rows_of_a_current_table_are_missed_and_a_rebuild_makes_them_a
     assert rebuilt.rows(name) == audited.rows(name) != []
 
 
-def test_history_cannot_be_rebuilt(audited: Audited) -> None:
+def test_history_cannot_be_rebuilt(audited):
     lake = Audited(audit(LOG))
     lake.session.store.logs[log_of(lake, "offset_commits")].pop()
     with pytest.raises(KgroupsError, match=r"newest version of table offset_commits .*audit into a new lake"):
@@ -83,7 +81,7 @@ def test_history_cannot_be_rebuilt(audited: Audited) -> None:
 
 
 @pytest.mark.parametrize("name", ["offset_commits", "group_member_versions"])
-def test_rows_that_an_earlier_audit_wrote_are_missed_too(name: str) -> None:
+def test_rows_that_an_earlier_audit_wrote_are_missed_too(name):
     """No later audit wrote to the table."""
     lake = audit(Log().commit("g").commit("g", producer=7).member("h", "m", "t").files)
     lake.night(lake.files, How(as_of=1_800_000_000_000))
@@ -97,7 +95,7 @@ def test_rows_that_an_earlier_audit_wrote_are_missed_too(name: str) -> None:
             act(lake)
 
 
-def test_after_a_rebuild_the_ledger_misses_no_rows_that_it_cannot_make_again() -> None:
+def test_after_a_rebuild_the_ledger_misses_no_rows_that_it_cannot_make_again():
     """Traffic is counted when records are read."""
     lake = audit(LOG)
     lake.session.store.logs[log_of(lake, "group_traffic")].pop()
@@ -106,7 +104,7 @@ def test_after_a_rebuild_the_ledger_misses_no_rows_that_it_cannot_make_again() -
     maintain(lake.rebuilt())
 
 
-def test_a_table_is_lost_if_its_log_ends_before_the_audit_that_the_ledger_names() -> None:
+def test_a_table_is_lost_if_its_log_ends_before_the_audit_that_the_ledger_names():
     full, empty = lambda: ["a file"], list
     assert is_lost(5, 4, full)
     assert is_lost(5, 0, empty)
@@ -117,7 +115,7 @@ def test_a_table_is_lost_if_its_log_ends_before_the_audit_that_the_ledger_names(
     assert not is_lost(None, 0, empty)
 
 
-def test_a_flipped_bit_of_a_data_file_is_an_error() -> None:
+def test_a_flipped_bit_of_a_data_file_is_an_error():
     lake = audit(Log().commit("g", times=2000).files)
     [path] = (lake.folder / "lake" / "offset_commits").glob("*.parquet")
     data, columns = bytearray(path.read_bytes()), pq.read_metadata(path).row_group(0)

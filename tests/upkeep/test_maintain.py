@@ -7,7 +7,6 @@ import os
 import shutil
 import struct
 import time
-import zipfile
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,27 +17,33 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kgroups_spark.audit.keep import unneeded
+from kgroups_spark.audit.keep import audits_without_findings, unneeded
 from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
+from kgroups_spark.audit.run import RebuildOptions, run_rebuild
+from kgroups_spark.cli.main import main
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import Removal, removals
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.shard_states import Stored, states_at
 from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost
-from kgroups_spark.replay.stages import ShardTask, replay_shards
-from kgroups_spark.replay.stored_history import TaskShards
+from kgroups_spark.replay.stages import replay_shards
+from kgroups_spark.sql.by_duckdb import DuckDbLake
+from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.definitions import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES, arrow_schema
-from tests.crash.commit_points import CommitPoint, photographs
+from kgroups_spark.words import to_epoch_ms
+from tests.cli.written_lake import AS_OF, ledger, write_lake
+from tests.crash.commit_points import CommitPoint, audit, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
 from tests.nights.reported_tables import unordered
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 from tests.records.build import message
+from tests.report.made_lakes import partition_read
 
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
 
@@ -48,7 +53,7 @@ PARTITIONS = (1, 2)
 TWO_TABLES = ("offset_commits", "group_events")
 
 
-def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:
+def replayed(stored, tasks, task, name):
     """The rows of a table."""
     found = [arrow_schema(name).empty_table()]
     numbers = pa.concat_tables(stored.given_to(tasks).tables).to_batches()
@@ -60,10 +65,6 @@ def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> p
     return pa.concat_tables(found)
 
 
-def audit(spark, lake, segments):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)]))
-
-
 def maintain(spark, lake, **options):
     return run_maintain(spark, MaintainOptions(lake=str(lake), **options))
 
@@ -71,11 +72,11 @@ def maintain(spark, lake, **options):
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     """Transactions of several producers over several groups."""
-    folder = tmp_path_factory.mktemp("corpora")
-    with zipfile.ZipFile(CORPORA) as archive:
-        logs = tuple(f"logs/transactions-4.3/__consumer_offsets-{partition}/" for partition in PARTITIONS)
-        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(logs)])
-    return folder / "logs" / "transactions-4.3"
+    folder = unpacked(tmp_path_factory.mktemp("corpora"), "transactions-4.3")
+    for partition in folder.iterdir():
+        if int(partition.name.rpartition("-")[2]) not in PARTITIONS:
+            shutil.rmtree(partition)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +220,7 @@ def test_a_log_without_times_has_no_records_known_to_be_old(local, tmp_path):
     assert contents(tmp_path / "lake")["group_records"] == before["group_records"]
 
 
-def group_key(name: bytes) -> bytes:
+def group_key(name):
     return struct.pack(">hh", 2, len(name)) + name
 
 
@@ -399,3 +400,81 @@ def see_ends_of_topics(session, lake):
 def ends_by(lake):
     """Which audits have how many rows of topic_offsets."""
     return Counter(row["audit_id"] for row in rows(lake, "topic_offsets"))
+
+
+# `maintain --keep` removes findings of old audits, and commands say so. The ledger stays.
+NIGHTS = 12
+KEPT_NIGHTS = 4
+ASKED = (
+    "SELECT * FROM log_totals ORDER BY offsets_partition",
+    "SELECT * FROM topic_health ORDER BY offsets_partition",
+    "SELECT * FROM coverage ORDER BY offsets_partition",
+)
+
+
+def night(number):
+    at = AS_OF - timedelta(days=NIGHTS - number)
+    span = {"start_offset": 10 * number, "end_offset": 10 * number + 10, "records": 9, "bytes": 900}
+    read = [partition_read(p, **span, newest_log_timestamp=at) for p in range(3)]
+    row: dict[str, object] = {"audit_id": number, "started_at": at, "as_of": at, "newest_log_timestamp": at}
+    return row | {"partitions": read, "rows_added": {"findings": 1}, "quarantined": {}, "notes": [], "source": "kafka"}
+
+
+def answers(lake):
+    opened = DuckDbLake(lake)
+    return [opened.query(query).to_pylist() for query in ASKED]
+
+
+def numbers(lake, query):
+    return [row["audit_id"] for row in DuckDbLake(lake).query(query).to_pylist()]
+
+
+def test_findings_of_old_audits_go(session, tmp_path, capsys):
+    found = [{"audit_id": n, "finding": "mixed_commits", "severity": "notice"} for n in range(1, NIGHTS + 1)]
+    nights = ledger(*(night(number) for number in range(1, NIGHTS + 1)))
+    lake = write_lake(tmp_path / "lake", {"audits": nights, "findings": rows_of("findings", *found)})
+    before = answers(lake)
+    options = MaintainOptions(lake, keep_ms=KEPT_NIGHTS * 86_400_000, optimize=False)
+    foreseen = run_maintain(session, MaintainOptions(**{**vars(options), "dry_run": True}))
+    summary = run_maintain(session, options)
+    newest_old = NIGHTS - KEPT_NIGHTS - 1
+    assert summary.rows_removed == foreseen.rows_removed == {"findings": newest_old}
+    # The audit that kept the state and the one that reduced history are two more.
+    asked = "SELECT audit_id FROM audits WHERE status = 'finished' ORDER BY audit_id"
+    assert numbers(lake, asked) == [*range(1, NIGHTS + 3)]
+    assert numbers(lake, "SELECT audit_id FROM findings ORDER BY audit_id") == [*range(newest_old + 1, NIGHTS + 1)]
+    assert answers(lake) == before
+    _ask_commands(lake, newest_old, capsys)
+    again = run_maintain(session, options)
+    assert again.rows_removed == {}
+
+
+def _ask_commands(lake, newest_old, capsys):
+    capsys.readouterr()
+    assert main(["findings", "--lake", lake, "--format", "json"]) == 0
+    assert [json.loads(line)["audit_id"] for line in capsys.readouterr().out.splitlines()] == [NIGHTS]
+    assert main(["findings", "--lake", lake, "--all-audits"]) == 0
+    assert f"removed the findings of audits up to {newest_old}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("day", "looked_to", "decided_by", "gone"),
+    [(4, 9, None, [1, 2, 3]), (9, 3, None, [1, 2]), (9, 9, 3, [1, 2]), (9, 0, None, []), (1, 9, None, [])],
+)
+def test_findings_stay_that_are_young_the_last_or_still_judged(day, looked_to, decided_by, gone):
+    rows = [
+        {"audit_id": n, "as_of": AS_OF + timedelta(days=n), "rows_added": {"findings": 0} if n <= looked_to else {}}
+        for n in range(1, 10)
+    ]
+    moment_ms = to_epoch_ms(AS_OF + timedelta(days=day))
+    assert audits_without_findings(rows_of("audits", *rows), moment_ms, decided_by) == gone
+
+
+def test_the_ledger_names_the_run_that_removed_findings():
+    rows = [
+        {"audit_id": number, "status": status, "removed_up_to": up_to}
+        for number, status, up_to in ((9, "finished", 4), (12, "finished", None), (15, "finished", 11), (16, "x", 14))
+    ]
+    ledger = rows_of("audits", *rows)
+    found = removals(lambda _, columns, conditions: ledger.filter(expression_of(conditions)).select(columns))
+    assert found == [Removal(4, 9), Removal(11, 15)]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from base64 import b64encode
+from urllib.parse import quote, quote_plus
 
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
 
-from kgroups_spark.cluster.sasl import sasl
-from kgroups_spark.cluster.security import BadClientProperty
+from kgroups_spark.cluster.client_properties import client_properties
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.requests import AuthenticationFailed
+from kgroups_spark.cluster.sasl import LEAST_ITERATIONS, require_strong, sasl
+from kgroups_spark.cluster.security import HIDDEN, BadClientProperty, LoginModule, Secrets, login_module
+from tests.sources.fake_broker import FakeBroker
 
 KAFKA = "org.apache.kafka.common.security"
 PLAIN = f'{KAFKA}.plain.PlainLoginModule required username="a=b,c" password="h=u,sh";'
@@ -128,3 +135,159 @@ def test_invalid_sasl_properties_are_refused(properties, problem):
         sasl(properties, [])
     assert "hush" not in str(caught.value)
     assert "h=u,sh" not in str(caught.value)
+
+
+# A client that authenticates with SCRAM refuses messages that a server must not send.
+FIRST = b"n,,n=ali,r=abc"
+SALT = b64encode(b"salt")
+
+
+def answer(nonce=b"abcdef", salt=SALT, iterations=b"4096"):
+    return b"r=" + nonce + b",s=" + salt + b",i=" + iterations
+
+
+@pytest.mark.parametrize(
+    ("reported", "why"),
+    [
+        (answer(iterations=b"1"), "it requests 1 iterations, fewer than 4096"),
+        (answer(iterations=b"4095"), "it requests 4095 iterations, fewer than 4096"),
+        (answer(iterations=b"0"), "it requests 0 iterations, fewer than 4096"),
+        (answer(nonce=b"abc"), "it adds nothing to our nonce"),
+        (answer(nonce=b"xyzabc"), "it adds nothing to our nonce"),
+        (answer(iterations=b"+1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b" 1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"0_1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"x"), "it is not such a message of RFC 5802"),
+        (answer(iterations="\u0661".encode()), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"1,i=4096"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"4096,i=1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"4096\n"), "it is not such a message of RFC 5802"),
+        (answer(salt=b""), "it is not such a message of RFC 5802"),
+        (answer(salt=b"!"), "it is not such a message of RFC 5802"),
+        (answer(salt=b"!c2FsdA=="), "it is not such a message of RFC 5802"),
+        (answer(salt=b"c2FsdA"), "it is not such a message of RFC 5802"),
+        (b"i=4096", "it is not such a message of RFC 5802"),
+        (b"", "it is not such a message of RFC 5802"),
+    ],
+)
+def test_messages_that_kafkas_clients_refuse_are_refused(reported, why):
+    with pytest.raises(ValueError, match=why):
+        require_strong(FIRST, reported)
+
+
+@pytest.mark.parametrize(
+    "reported", [answer(), answer(iterations=b"1000000"), answer(iterations=b"4096,x=more"), b"e=unknown-user"]
+)
+def test_a_strong_message_and_a_refusal_are_left_to_the_mechanism(reported):
+    require_strong(FIRST, reported)
+    assert LEAST_ITERATIONS == 4096
+
+
+def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration():
+    def first(request):
+        nonce = request.auth_bytes.rpartition(b"r=")[2]
+        reported = answer(nonce=nonce + b"x", iterations=b"1")
+        return {"error_code": 0, "error_message": None, "auth_bytes": reported, "session_lifetime_ms": 0}
+
+    answers = {"SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["SCRAM-SHA-256"]}, "SaslAuthenticate": first}
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": f'{module} required username="ali" password="hush";',
+    }
+    with FakeBroker(answers) as broker, Cluster(client_properties(broker.address, properties)) as cluster:
+        with pytest.raises(
+            AuthenticationFailed, match=r"requests too weak a SCRAM-SHA-256 handshake: it requests 1 iterations"
+        ):
+            cluster.brokers()
+        assert len(broker.named("SaslAuthenticate")) == 1
+
+
+# sasl.jaas.config as Kafka 4.3 parses it.
+@pytest.mark.parametrize(
+    ("config", "class_name", "options"),
+    [
+        ("a.B required;", "a.B", {}),
+        ('a.B required username="alice" password="hush";', "a.B", {"username": "alice", "password": "hush"}),
+        ("a.B REQUIRED\n  username=alice\n\tpassword='hu sh'\n;", "a.B", {"username": "alice", "password": "hu sh"}),
+        ('a.B required password="a\\"b\\\\c;=/ #" ;', "a.B", {"password": 'a"b\\c;=/ #'}),
+        (r'a.B required password="\101\60\7x\n";', "a.B", {"password": "A0\ax\n"}),
+        ('a.B required /* one */ x="1" // two\n y="2" / three\n;', "a.B", {"x": "1", "y": "2"}),
+        (
+            'a.B required doNotPrompt=true keyTab="/a/b" x=a-b_c$d.e9;',
+            "a.B",
+            {"doNotPrompt": "true", "keyTab": "/a/b", "x": "a-b_c$d.e9"},
+        ),
+        ('"a.B" sufficient x="" ssl.truststore.type="PEM";', "a.B", {"x": "", "ssl.truststore.type": "PEM"}),
+        ("kafkashaded.org.apache.X required;", "org.apache.X", {}),
+    ],
+)
+def test_class_and_options(config, class_name, options):
+    assert login_module(config) == LoginModule(class_name, options)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "/* s3cret */",
+        "a.B",
+        'a.B username="x";',
+        "a.B required s3cret",
+        'a.B required username="x" password="s3cret"',
+        'a.B required username="x" password=;',
+        "a.B required password=5ecret;",
+        "a.B required password=s3cret/x;",
+        'a.B required password="s3"cret";',
+        'a.B required password="s3cret;',
+        'a.B required x="1"; a.C required password="s3cret";',
+    ],
+)
+def test_a_broken_text_is_refused_and_not_shown(config):
+    with pytest.raises(BadClientProperty, match="is not one login module: it is a line like") as caught:
+        login_module(config)
+    assert "s3" not in str(caught.value)
+    assert "cret" not in str(caught.value)
+
+
+def test_the_repr_of_a_login_module_shows_no_option():
+    assert repr(login_module('a.B required password="hush";')) == "LoginModule(class_name='a.B')"
+
+
+# Secrets taken out of texts.
+PASSWORD = 'pä "ss"+/?>\\word\n'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        PASSWORD,
+        repr(PASSWORD),
+        repr(PASSWORD.encode()),
+        json.dumps(PASSWORD),
+        json.dumps(PASSWORD, ensure_ascii=False),
+        quote(PASSWORD),
+        quote(PASSWORD, safe=""),
+        quote_plus(PASSWORD),
+    ],
+)
+def test_a_secret_is_hidden_however_it_is_written(written):
+    hidden = Secrets((PASSWORD,)).hide(f"before {written} after")
+    assert hidden.startswith("before ")
+    assert HIDDEN in hidden
+    assert hidden.endswith(" after")
+    assert "ss" not in hidden.replace(HIDDEN, "")
+
+
+def test_a_secret_within_another_is_hidden_with_it():
+    assert Secrets(("hush", "hush-hush")).hide("hush-hush, hush!") == f"{HIDDEN}, {HIDDEN}!"
+
+
+def test_a_short_secret_is_hidden_only_as_a_whole_word():
+    assert Secrets(("a",)).hide("a bad password: a, 'a'") == f"{HIDDEN} bad password: {HIDDEN}, '{HIDDEN}'"
+
+
+@pytest.mark.parametrize("none", [(), ("",), (" ",)])
+def test_without_a_secret_a_text_stays_as_it_is(none):
+    assert Secrets(none).hide("a b") == "a b"

@@ -272,16 +272,5 @@ def test_pkcs12_stores_of_keytool_are_read():
     assert wanted.own.count("PRIVATE KEY-----") == 2
 
 
-def test_the_repr_shows_no_key(tmp_path):
-    key = private_key(CLIENT, "hush")
-    properties = {"ssl.keystore.location": file_with(chain(CLIENT) + key, tmp_path), "ssl.key.password": "hush"}
-    wanted = tls(properties, [])
-    assert "hush" not in repr(wanted)
-    assert key.splitlines()[1] not in repr(wanted)
-    hidden = wanted.secrets().hide(f"{key} and hush")
-    assert not any(line in hidden for line in key.splitlines()[1:-2])
-    assert hidden.endswith(" and [hidden]")
-
-
 def _keystore(folder):
     return file_with(chain(CLIENT) + private_key(CLIENT), folder)

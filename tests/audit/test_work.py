@@ -2,66 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kgroups_spark.audit.work import AuditWork, Moment
+from kgroups_spark.audit.log_source import AuditSettings
+from kgroups_spark.audit.plan import AuditPlan
+from kgroups_spark.audit.work import AuditWork, Moment, SavedState
 from kgroups_spark.cluster import live_log
 from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable
-from kgroups_spark.lake.ledger import FINISHED, AuditRow
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.replay.ranges import LogTimes, RangeProgress
+from kgroups_spark.replay.shard_states import RECORDS_OF_A_TASK
 from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.spark.tasks import Processes
 from tests.findings.logs import DAY, HOUR, MINUTE
 from tests.nights.nights_here import CLOCK_MS
 
 NOW = CLOCK_MS
 
 
-def at(ms: int) -> datetime:
+def at(ms):
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def read(newest_ms: int, number: int = 0) -> RangeProgress:
+def read(newest_ms, number=0):
     return RangeProgress(0, number, 0, 1, log_times=LogTimes(newest_ms=newest_ms))
 
 
-def moment(
-    *progress: RangeProgress, as_of: int | None = None, before: AuditRow | None = None, live: bool = False
-) -> Moment:
+def moment(*progress, as_of=None, before=None, live=False):
     source = SimpleNamespace(cluster=object(), logs=[]) if live else None
     settings = SimpleNamespace(clock_ms=NOW, as_of=as_of)
     work: Any = SimpleNamespace(lake=None, settings=settings, before=before, source=source, is_live=live)
     return Moment.of(cast(AuditWork, work), progress)
 
 
-def judged_at(*progress: RangeProgress, **more: Any) -> tuple[int, int, int | None]:
+def judged_at(*progress, **more):
     found = moment(*progress, **more)
     return found.as_of_ms, found.known_until_ms, found.newest_ms
 
 
-def test_an_audit_of_segments_judges_by_the_newest_time_in_the_log() -> None:
+def test_an_audit_of_segments_judges_by_the_newest_time_in_the_log():
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR)) == (NOW - HOUR, NOW - HOUR, NOW - HOUR)
     assert judged_at() == (NOW, NOW, None)
     # Records that are read again give no new time.
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR, -1))[0] == NOW - 2 * HOUR
 
 
-def test_the_users_moment_counts_and_knowledge_ends_with_the_log() -> None:
+def test_the_users_moment_counts_and_knowledge_ends_with_the_log():
     log = read(NOW - DAY)
     assert judged_at(log, as_of=NOW) == (NOW, NOW - DAY, NOW - DAY)
     assert judged_at(log, as_of=NOW - 2 * DAY) == (NOW - 2 * DAY, NOW - 2 * DAY, NOW - DAY)
 
 
 @pytest.fixture
-def appended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def appended(monkeypatch):
     """Lets records come with these times while a live log is read, or makes its cluster not answer."""
 
-    def come(*times: int, error: Exception | None = None) -> None:
-        def asked(_cluster: object, _logs: object) -> list[int]:
+    def come(*times, error=None):
+        def asked(_cluster, _logs):
             if error is not None:
                 raise error
             return list(times)
@@ -71,7 +72,7 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return come
 
 
-def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended: Callable[..., None]) -> None:
+def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended):
     appended(NOW - 8 * MINUTE, NOW - 5 * MINUTE)
     log = read(NOW - 20 * MINUTE)
     assert judged_at(log, live=True)[0] == NOW - 5 * MINUTE
@@ -85,17 +86,42 @@ def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended:
 @pytest.mark.parametrize(
     "error", [ClusterUnreachable("no broker"), LeaderLost("no leader"), AuthenticationFailed("expired")]
 )
-def test_without_an_answer_of_the_cluster_this_machines_clock_counts(
-    error: Exception, appended: Callable[..., None]
-) -> None:
+def test_without_an_answer_of_the_cluster_this_machines_clock_counts(error, appended):
     appended(error=error)
     found = moment(read(NOW - HOUR), live=True)
     assert found.as_of_ms == NOW
     assert "which nothing confirms" in found.notes[0]
 
 
-def test_a_live_audit_never_judges_earlier_than_the_one_before(appended: Callable[..., None]) -> None:
+def test_a_live_audit_never_judges_earlier_than_the_one_before(appended):
     appended(NOW - 5 * MINUTE)
     before = AuditRow(1, FINISHED, "host", at(NOW), as_of=at(NOW - MINUTE))
     assert judged_at(read(NOW - HOUR), before=before, live=True)[0] == NOW - MINUTE
     assert judged_at(read(NOW - HOUR), live=True)[0] == NOW - 5 * MINUTE
+
+
+# The shards of a night go to tasks by their weight, and a small night is one task.
+SLOTS = 2
+
+
+def shards_by_task(state, read):
+    """The shards of each task, where the saved state has so many rows and the night has read so many records."""
+    lake: Any = SimpleNamespace(runner=Processes(SLOTS))
+    partitions = tuple(PartitionProgress(number, 0, 1) for number in state.keys() | read.keys())
+    before = AuditRow(1, "finished", "t", datetime(2026, 1, 1, tzinfo=UTC), partitions=partitions)
+    settings = AuditSettings("4.3", 1, "option", 1, 0)
+    work = AuditWork(lake, None, AuditPlan([], None), before, SavedState(1, rows=state), settings, print)
+    return work.shards_by_task(
+        [RangeProgress(number, 0, 0, 1, records=records) for number, records in read.items()]
+    ).shards
+
+
+def test_a_small_night_is_one_task():
+    assert shards_by_task({0: 10, 1: 10, 2: 10}, {3: 10}) == ((0, 1, 2, 3),)
+
+
+def test_a_shards_weight_counts_the_rows_of_its_state_and_the_records_read():
+    large = RECORDS_OF_A_TASK
+    assert shards_by_task({0: large, 1: large, 2: 10}, {0: large, 2: 2 * large}) == ((2,), (0,), (1,))
+    # No more than twice as many as can run at the same time.
+    assert len(shards_by_task({}, dict.fromkeys(range(9), large))) == 2 * SLOTS
