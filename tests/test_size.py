@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 30_230, "lines": 47_410, "files": 148, "folders": 15},
+    "kgroups_spark": {"code": 30_240, "lines": 47_410, "files": 148, "folders": 15},
     "tests": {"code": 36_910, "lines": 55_420, "files": 447, "folders": 34},
 }
 LONGEST_FILE = 865
