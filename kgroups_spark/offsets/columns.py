@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -378,7 +376,7 @@ def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.Ch
 # Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
 
 
-SLOT = ("group_id", "topic", "partition")
+SLOT = ["group_id", "topic", "partition"]
 
 
 class Border(NamedTuple):
@@ -394,47 +392,35 @@ FIRST = Border("")
 
 
 class SlotRange(NamedTuple):
-    """Slots from `low` (inclusive) to `high` (exclusive), by group, topic and partition; None: no bound."""
+    """Slots from `low` (inclusive) to `high` (exclusive; None: no bound), by group, topic and partition."""
 
-    low: Border | None = None
+    low: Border = FIRST
     high: Border | None = None
 
     def of(self, rows: pa.Table) -> pa.Table:
+        """The rows of these slots; group and topic are dictionaries."""
         if self == EVERY_SLOT or not len(rows):
             return rows
-        has = is_given(rows["group_id"])
-        if self.low is not None:
-            has &= is_from(rows, self.low)
-        if self.high is not None:
-            has &= ~is_from(rows, self.high)
-        return where(rows, has)
+        chosen = is_from(rows, self.low)
+        return where(rows, chosen if self.high is None else chosen & ~is_from(rows, self.high))
 
     def has(self, slot: Border) -> bool:
-        return (self.low is None or slot >= self.low) and (self.high is None or slot < self.high)
-
-    def both(self, other: SlotRange) -> SlotRange:
-        """The slots in both ranges, of which the other one divides this one."""
-        return SlotRange(other.low or self.low, other.high or self.high)
+        return slot >= self.low and (self.high is None or slot < self.high)
 
 
 EVERY_SLOT = SlotRange()
-# A range and columns -> its rows, in any number of tables.
-ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
-
-
-def of_group(group_id: str) -> SlotRange:
-    """All slots of a group: no text is between it and the same with a zero."""
-    return SlotRange(Border(group_id), Border(group_id + "\0"))
+# A range and columns -> its rows.
+ReadRange = Callable[[SlotRange, Sequence[str]], pa.Table]
 
 
 def is_from(rows: pa.Table, border: Border) -> Flags:
-    """Whether each row's slot is the border or comes after it; either for a row without a group."""
-    group = _compared(rows.column("group_id"), border.group_id)
+    """Whether each row's slot is the border or comes after it."""
+    group = _compared(rows["group_id"], border.group_id)
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):
         some = rows.select(SLOT[1:]).take(pa.array(same))
-        topic = _compared(some.column("topic"), border.topic)
+        topic = _compared(some["topic"], border.topic)
         found[same] = (topic > 0) | ((topic == 0) & (numbers(some["partition"]) >= border.partition))
     return found
 
@@ -448,16 +434,10 @@ def from_border(border: Border) -> pc.Expression:
 
 def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
-    return np.concatenate([np.zeros(0, np.int8), *(_compared_in(chunk, text) for chunk in texts.chunks)])
-
-
-def _compared_in(texts: pa.Array, text: str) -> NDArray[np.int8]:
-    if isinstance(texts, pa.DictionaryArray):
-        # The dictionary has few texts, and the column many rows. The last element is for nulls.
-        of_dictionary = np.append(_compared_in(texts.dictionary, text), np.int8(-1))
-        return np.asarray(of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
-    after, before = flags(pc.greater(texts, text)), flags(pc.less(texts, text))
-    return np.asarray(after.astype(np.int8) - before)
+    encoded = one_array(texts.unify_dictionaries())
+    # The dictionary has few texts, and the column many rows.
+    of_dictionary = np.array([(each > text) - (each < text) for each in encoded.dictionary.to_pylist()], np.int8)
+    return of_dictionary[encoded.indices.to_numpy()]
 
 
 def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
@@ -465,28 +445,30 @@ def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
 
     [Border("b"), Border("f", "t", 1)]  ->  below b, from b to before f's t-1, from there on
     """
-    edges = [None, *sorted(borders), None]
-    return [SlotRange(low, high) for low, high in itertools.pairwise(edges)]
+    edges = sorted(borders)
+    return list(map(SlotRange, [FIRST, *edges], [*edges, None]))
 
 
-def ranges_of(read: ReadRange, at_once: int) -> list[SlotRange]:
-    """Ranges with about `at_once` rows each: of whole groups, and of slots where one group has more."""
-    sizes: Counter[Border] = Counter()
-    for rows in read(EVERY_SLOT, SLOT[:1]):
-        counts = rows.column("group_id").unify_dictionaries().value_counts().to_pylist()
-        sizes.update({Border(each["values"]): each["counts"] for each in counts})
-    for large in [border for border, rows in sizes.items() if rows > at_once]:
+def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
+    """For each of these numbers, which ascend, ranges with about so many rows: of whole groups, and of slots where one
+    group has more than the first number. A range is within one of the next number."""
+    groups = read(EVERY_SLOT, SLOT[:1])["group_id"].unify_dictionaries().value_counts().to_pylist()
+    sizes = {Border(each["values"]): each["counts"] for each in groups}
+    for large in [border for border, rows in sizes.items() if rows > at_once[0]]:
         del sizes[large]
-        for rows in read(of_group(large.group_id), SLOT):
-            texts = [rows.column(name).cast(pa.string()) for name in SLOT[:2]]
-            plain = pa.table([*texts, rows.column("partition")], list(SLOT))
-            of_slots = plain.group_by(list(SLOT)).aggregate([([], "count_all")])
-            slots = map(Border, *(of_slots.column(name).to_pylist() for name in SLOT))
-            sizes.update(dict(zip(slots, of_slots.column("count_all").to_pylist(), strict=True)))
-    borders, so_far = list[Border](), 0
-    for border in sorted(sizes):
-        if so_far and so_far + sizes[border] > at_once:
-            borders.append(border)
-            so_far = 0
-        so_far += sizes[border]
-    return ranges_between(borders)
+        # No text is between the group and the same with a zero.
+        rows = read(SlotRange(large, Border(large.group_id + "\0")), SLOT)
+        texts = [rows[name].cast(pa.string()) for name in SLOT[:2]]
+        of_slots = pa.table([*texts, rows["partition"]], SLOT).group_by(SLOT).aggregate([([], "count_all")])
+        *slots, counts = (of_slots[name].to_pylist() for name in (*SLOT, "count_all"))
+        sizes |= zip(map(Border, *slots), counts, strict=True)
+    found = []
+    for most in at_once:
+        together, first = dict[Border, int](), FIRST
+        for border in sorted(sizes):
+            if not together or together[first] + sizes[border] > most:
+                first, together[border] = border, 0
+            together[first] += sizes[border]
+        sizes = together
+        found.append(ranges_between([*sizes][1:]))
+    return found

@@ -22,7 +22,6 @@ from kgroups_spark.lake.parts import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.columns import (
     EVERY_SLOT,
-    FIRST,
     HISTORY_COLUMNS,
     JoinedLog,
     SlotRange,
@@ -86,23 +85,19 @@ class StoredTable:
         """The files that may have rows of these shards."""
         return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
 
-    def of_shards(self, numbers: Collection[int]) -> pa.Table:
+    def rows(
+        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The rows of these shards and slots in its files; `columns` None: all columns."""
+        wanted = pc.field(self.shard).isin(sorted(numbers))
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        return dataset.to_table(list(self.columns), filter=pc.field(self.shard).isin(sorted(numbers)), **_SCAN)
-
-    def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these slots of a shard in its files; `columns` None: all columns."""
-        wanted = pc.field(self.shard) == number
-        if slots.low is not None:
+        if slots != EVERY_SLOT and paths:
             wanted &= from_border(slots.low)
-        if slots.high is not None:
-            wanted &= ~from_border(slots.high)
-        paths = [file.path for file in self.files if file.may_have([number])]
-        # Arrow compares no condition with the statistics of dictionary columns: plain columns choose the row groups.
-        plain = dataset_of(self.name, self.uri, paths)
-        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        if paths:
+            if slots.high is not None:
+                wanted &= ~from_border(slots.high)
+            # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups.
+            plain = dataset_of(self.name, self.uri, paths)
             chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
             make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
             fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
@@ -170,14 +165,10 @@ class PartReader:
 
     def rows(self, table: StoredTable, only: int = ALL_SHARDS, slots: SlotRange = EVERY_SLOT) -> pa.Table:
         """Rows of all shards, or `only` of one, and of these slots."""
-        wanted = next(
-            (each for each in self._large if slots != EVERY_SLOT and each.has(slots.low or FIRST)), EVERY_SLOT
-        )
-        if table.label not in self._last or self._last[table.label][0] != wanted:
+        read = next((each for each in self._large if slots != EVERY_SLOT and each.has(slots.low)), EVERY_SLOT)
+        if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
-            whole = wanted == EVERY_SLOT
-            read = table.of_shards(self.shards) if whole else table.of_slots(self.shards[0], wanted)
-            self._last[table.label] = wanted, sorted_by(read, table.shard)
+            self._last[table.label] = read, sorted_by(table.rows(self.shards, read), table.shard)
         rows = self._last[table.label][1]
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
@@ -187,15 +178,15 @@ class PartReader:
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
-            self._large = ranges_of(lambda *wanted: [commits.of_slots(self.shards[0], *wanted)], self._at_once)
-        found = list[SlotRange]()
-        for large in self._large or [EVERY_SLOT]:
-            rows = self.rows(commits, only, large)
-            small = [EVERY_SLOT]
-            if len(rows) > COMMITS_AT_ONCE:
-                small = ranges_of(lambda slots, _, rows=rows: [slots.of(rows)], COMMITS_AT_ONCE)  # type: ignore[misc]
-            found += map(large.both, small)
-        return found
+            at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
+            ranges, self._large = ranges_of(partial(commits.rows, self.shards), *at_once)
+            return ranges
+        rows = self.rows(commits, only)
+        return (
+            ranges_of(lambda each, _: each.of(rows), COMMITS_AT_ONCE)[0]
+            if len(rows) > COMMITS_AT_ONCE
+            else [EVERY_SLOT]
+        )
 
 
 def part_schema(table: str) -> pa.Schema:
