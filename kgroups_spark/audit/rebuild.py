@@ -45,7 +45,7 @@ from kgroups_spark.replay.stored_history import (
 )
 from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
-from kgroups_spark.tables.rows import as_table, constant, with_columns
+from kgroups_spark.tables.rows import constant, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.words import counted, to_epoch_ms
 
@@ -64,7 +64,7 @@ class DecodeTask(NamedTuple):
     def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
         for number in reader.shards:
             quarantine = decodable(StoredShard(self.stored, reader, number).rows("quarantine"))
-            found = [(name, as_table(rows)) for name, rows in decoded_again(quarantine, number, self.audit_id)]
+            found = list(decoded_again(quarantine, number, self.audit_id))
             yield from (each for each in found if each[0] != TRAFFIC)
             traffic = [rows for name, rows in found if name == TRAFFIC]
             if traffic and self.counts_traffic:

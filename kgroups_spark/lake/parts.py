@@ -24,7 +24,6 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kgroups_spark.sources.files import file_system
-from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 # Rows are sorted by group: a query for "one group, last week" should read only a few row groups, and a replay keeps the
@@ -82,9 +81,8 @@ class PartWriter(NamedTuple):
         part = None
         for batch in batches:
             if batch.num_rows:
-                table = as_table(batch)
-                part = part or self.open(table.schema)
-                part.write(table)
+                part = part or self.open(batch.schema)
+                part.write(batch)
         return None if part is None else part.close()
 
     def open(self, schema: pa.Schema) -> OpenPart:
@@ -115,16 +113,16 @@ class OpenPart:
     def size(self) -> int:
         return int(self._sink.tell())
 
-    def write(self, rows: pa.Table) -> None:
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Adds rows. After an error the part must not be used."""
         with ExitStack() as after_an_error:
             after_an_error.push(self._files)
             # The writer refuses nulls. A task's rows mostly have the order and the types already.
             table = rows.select(self._schema.names)
             fitted = table if table.schema.equals(self._schema) else table.cast(self._schema)
-            self._parquet.write_table(fitted, row_group_size=self._rows_per_group)
+            self._parquet.write(fitted, row_group_size=self._rows_per_group)
             after_an_error.pop_all()
-        self.records += len(rows)
+        self.records += rows.num_rows
 
     def close(self) -> Part:
         with self._files:

@@ -32,7 +32,7 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
-from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_batch, timestamps, with_columns
+from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_of_rows, timestamps, with_columns
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
@@ -263,7 +263,7 @@ class HistoryRows:
     log: JoinedLog
     records: RecordColumns
 
-    def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.RecordBatch:
+    def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.Table:
         # Read once: the properties compute these arrays on each access.
         is_transactional, offset_delta = self.records.is_transactional, self.records.offset_delta
         rows = [
@@ -284,9 +284,9 @@ class HistoryRows:
             )
             for row, record in decoded
         ]
-        return table_batch("group_records", None, rows, audit_id=self.audit_id)
+        return table_of_rows("group_records", None, rows, audit_id=self.audit_id)
 
-    def markers(self, markers: list[Marker]) -> pa.RecordBatch:
+    def markers(self, markers: list[Marker]) -> pa.Table:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
         rows = [
             (
@@ -301,9 +301,9 @@ class HistoryRows:
             )
             for marker in markers
         ]
-        return table_batch("transaction_markers", None, rows, audit_id=self.audit_id)
+        return table_of_rows("transaction_markers", None, rows, audit_id=self.audit_id)
 
-    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
+    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.Table:
         # A control record never begins a transaction.
         is_transactional = self.records.is_transactional & ~self.records.is_control
         rows = [
@@ -323,7 +323,7 @@ class HistoryRows:
             )
             for row, what in bad
         ]
-        return table_batch("quarantine", None, rows, audit_id=self.audit_id, resolved_by=None)
+        return table_of_rows("quarantine", None, rows, audit_id=self.audit_id, resolved_by=None)
 
     def _place(self, row: int) -> tuple[int, int, int | None]:
         timestamp = int(self.records.timestamp[row])
@@ -347,7 +347,7 @@ def load_fails(what: Undecodable, release: Release) -> bool:
 
 def corrupt_batch_rows(
     audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
-) -> pa.RecordBatch:
+) -> pa.Table:
     """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
     it was fetched from a cluster."""
     known = {
@@ -362,7 +362,7 @@ def corrupt_batch_rows(
         "file_position": None if path is None else batch.position,
         "raw_value": batch.raw,
     }
-    return table_batch("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
+    return table_of_rows("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
 
 
 # Undecodable records in quarantine, decoded again by software that knows more types and versions.

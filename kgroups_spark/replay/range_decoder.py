@@ -42,7 +42,7 @@ from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
 from kgroups_spark.tables.rows import with_columns
 
-Output = tuple[str, pa.Table | pa.RecordBatch]
+Output = tuple[str, pa.Table]
 
 
 # Memory for the decoded keys of a range's offset commits: some 600,000 keys, which are then not decoded again.
@@ -96,7 +96,7 @@ class RangeDecoder:
                 self.progresses[number] = RangeProgress.of(log_range, given_up=str(err))
                 continue
             for each in read:
-                if isinstance(each, pa.RecordBatch):
+                if isinstance(each, pa.Table):
                     yield "quarantine", each
                     continue
                 waiting.append(each)
@@ -111,7 +111,7 @@ class RangeDecoder:
         for table in self._batches.rest():
             self._topics.add_commits(table)
             yield "offset_commits", table
-        counts = self._traffic.batch(self._context.audit_id, self._partitions)
+        counts = self._traffic.rows(self._context.audit_id, self._partitions)
         if counts.num_rows and self._is_new:
             yield "group_traffic", counts
         if self._is_new:
@@ -123,7 +123,7 @@ class RangeDecoder:
             progress.large_records, progress.times_off = self._odd.of(number)
             progress.partition_counts = fitting_partition_counts(groups[number], progress.offsets_partition)
 
-    def _read(self, number: int) -> Iterator[Chunk | pa.RecordBatch]:
+    def _read(self, number: int) -> Iterator[Chunk | pa.Table]:
         """The chunks of a range, and rows of quarantine for its damage."""
         progress, partition = self.progresses[number], self._partitions[number]
         reader = RangeReader(self._ranges[number], self._context, OFFSETS_TOPIC, progress)

@@ -27,7 +27,7 @@ from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.state import Transactions
 from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.replay.groups import GroupFacts, GroupTimes
-from kgroups_spark.tables.rows import by_name, column, constant, flags, numbers, table_batch, table_of, where
+from kgroups_spark.tables.rows import by_name, column, constant, flags, numbers, table_of, table_of_rows, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Member columns that go into the tables unchanged.
@@ -229,13 +229,11 @@ WITHOUT_CAUSE = ("topic_recreated", "offset_unset")
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
 
 
-def event_batches(
-    events: Sequence[tuple[int, GroupEvent | MemberEvents]], **constants: Any
-) -> Iterator[pa.RecordBatch | pa.Table]:
+def event_batches(events: Sequence[tuple[int, GroupEvent | MemberEvents]], **constants: Any) -> Iterator[pa.Table]:
     """The events and their offsets partitions as rows, in no order."""
     single = [(number, *event) for number, event in events if isinstance(event, GroupEvent)]
     if single:
-        yield table_batch("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
+        yield table_of_rows("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
     of_members = [(number, event) for number, event in events if isinstance(event, MemberEvents)]
     if of_members:
         yield _member_rows(of_members, constants)

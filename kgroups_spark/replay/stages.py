@@ -37,7 +37,7 @@ from kgroups_spark.replay.stored_history import (
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.definitions import NIGHT
-from kgroups_spark.tables.rows import as_table, no_rows
+from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 
 
@@ -204,7 +204,7 @@ class ShardTask:
                 rows = reader.rows(self.decoded_again, number)
                 rows = rows.filter(pc.field("resolved_by") == self.audit_id)
                 decoded = decoded_again(rows, number, self.audit_id)
-                traffic += [as_table(counted) for name, counted in decoded if name == TRAFFIC]
+                traffic += [counted for name, counted in decoded if name == TRAFFIC]
         if traffic:
             yield TRAFFIC, summed(pa.concat_tables(traffic))
 

@@ -1,4 +1,4 @@
-"""Plain rows -> Arrow batches of the lake's tables: the one place where milliseconds become TIMESTAMPs."""
+"""Plain rows and columns -> the lake's tables in Arrow: the one place where milliseconds become TIMESTAMPs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIRST_MS = -62_135_596_800_000
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
-def table_batch(
+def table_of_rows(
     name: str, columns: Sequence[str] | None, rows: Sequence[Sequence[Any]], **constants: Any
-) -> pa.RecordBatch:
+) -> pa.Table:
     """Rows of the table in the order of `columns` (None: the table's); `constants` are the same in all of them.
 
     Times are epoch ms; None and Kafka's -1 become null. A time out of range becomes the nearest TIMESTAMP, so that a
@@ -37,7 +37,7 @@ def table_batch(
         else column(values.get(field.name, ()), field.type)
         for field in arrow_schema(name)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(name))
+    return pa.table(arrays, schema=arrow_schema(name))
 
 
 def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, **constants: Any) -> pa.Table:
@@ -88,10 +88,6 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
 def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which epoch ms no TIMESTAMP column holds."""
     return np.asarray((ms < FIRST_MS) | (ms > LAST_MS))
-
-
-def as_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
-    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
 
 
 def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
