@@ -199,16 +199,13 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
         nulls[name] = sum(chunk.null_count for chunk in chunks)
         filled = [chunk for chunk in chunks if chunk.num_values]
         if filled and all(chunk.has_min_max for chunk in filled):
-            lowest[name] = _as_json(min(chunk.min for chunk in filled))
-            highest[name] = _as_json(max(chunk.max for chunk in filled))
+            bounds = [min(chunk.min for chunk in filled), max(chunk.max for chunk in filled)]
+            if isinstance(bounds[0], datetime):
+                # Delta's times are exact to the millisecond, as ours are.
+                iso = [bound.astimezone(UTC).isoformat(timespec="milliseconds") for bound in bounds]
+                bounds = [text.replace("+00:00", "Z") for text in iso]
+            lowest[name], highest[name] = bounds
     return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
-
-
-def _as_json(bound: object) -> object:
-    """A bound as Delta writes it; times to the millisecond, which is exact for ours."""
-    if isinstance(bound, datetime):
-        return bound.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return bound
 
 
 # Text columns with values that repeat from row to row.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, where, with_columns
+from kgroups_spark.tables.rows import by_name, is_given, numbers, one_array, where, with_columns
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -254,7 +254,8 @@ class Slots:
 class Commits:
     """n records of types 0 and 1 in any order, as the numbers that decide their outcome.
 
-    `is_readable`: the release reads a value of that version (always true for tombstones). Producer -1: none.
+    `is_readable`: the release reads a value of that version (always true for tombstones). `waits`: it is a value that
+    waits for a marker. Producer -1: none.
     """
 
     log_offset: I64
@@ -263,6 +264,7 @@ class Commits:
     is_transactional: Flags
     is_tombstone: Flags
     is_readable: Flags
+    waits: Flags
     slots: Slots
 
     def __len__(self) -> int:
@@ -292,25 +294,6 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
     return pa.table([as_type(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
 
 
-def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
-    """The numbers of rows of OFFSET_RECORDS, whose slots have been numbered."""
-    version = numbers(records["value_version"], none=-1)
-    # By record type and value version; no release writes versions above 15.
-    reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
-    is_tombstone = version < 0
-    record_type = numbers(records["record_type"])
-    is_readable = is_tombstone | (version < 16) & reads[record_type, np.clip(version, 0, 15)]
-    return Commits(
-        numbers(records["log_offset"]),
-        slot,
-        numbers(records["producer_id"], none=-1),
-        flags(records["is_transactional"]),
-        is_tombstone,
-        is_readable,
-        slots,
-    )
-
-
 def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
     """The slot number of each row with log_offset, group_id, topic and partition, and the slots.
 
@@ -332,11 +315,6 @@ def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
     group_in, named = np.divmod(owners, max(len(groups), 1))
     found = Slots(of_group, of_topic, slots % span + lowest, groups.take(pa.array(named)), group_in, topics)
     return np.repeat(slot, np.diff(np.append(heads, len(group)))), found
-
-
-def codes(records: pa.Table, name: str) -> I64:
-    """The dictionary index of each row of a text column; -1: null."""
-    return numbers(one_array(records.column(name).unify_dictionaries()).indices, none=-1)
 
 
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
@@ -437,7 +415,7 @@ def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     encoded = one_array(texts.unify_dictionaries())
     # The dictionary has few texts, and the column many rows.
     of_dictionary = np.array([(each > text) - (each < text) for each in encoded.dictionary.to_pylist()], np.int8)
-    return of_dictionary[encoded.indices.to_numpy()]
+    return np.asarray(of_dictionary[encoded.indices.to_numpy()])
 
 
 def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:

@@ -25,6 +25,7 @@ from kgroups_spark.offsets.columns import (
     OFFSET_RECORDS,
     SLOT,
     TEXT,
+    Commits,
     GroupKey,
     JoinedLog,
     Markers,
@@ -34,7 +35,6 @@ from kgroups_spark.offsets.columns import (
     milliseconds,
     number_slots,
     numbered,
-    numbers_of,
     sorted_order,
     starts_of,
 )
@@ -149,7 +149,16 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(wanted), release)]))
     keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
-    commits = numbers_of(records, slot[: len(records)], slots, release)
+    version, is_transactional = numbers(records["value_version"], none=-1), flags(records["is_transactional"])
+    producer_id, is_tombstone = numbers(records["producer_id"], none=-1), version < 0
+    # By record type and value version; no release writes versions above 15.
+    reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
+    is_readable = is_tombstone | (version < 16) & reads[numbers(records["record_type"]), np.clip(version, 0, 15)]
+    # Java checks the producer id (T28), Scala the batch's bit.
+    has_producer = producer_id >= 0 if release.transactional_by == "producer_id" else is_transactional
+    waits = has_producer & is_readable & ~is_tombstone
+    of_records = numbers(records["log_offset"]), slot[: len(records)], producer_id
+    commits = Commits(*of_records, is_transactional, is_tombstone, is_readable, waits, slots)
     by_record = sorted_order(Places.over(len(slots), commits.log_offset).keys(commits.slot, commits.log_offset))
     pending = pending_values(commits, by_record, history.markers, release)
     effects = effects_of(commits, by_record, pending, release)

@@ -410,7 +410,7 @@ def scan_headers(
     return BatchColumns.concat(found), scan.held_back
 
 
-class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
+class SegmentReader:
     """Reads once, forward. After the last item, `position` is where reading stopped, and `stopped` the reason."""
 
     def __init__(self, scan: SegmentScan, from_offset: int, end_offset: int | None, decoded_to: int) -> None:
@@ -420,7 +420,6 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self._end_offset = end_offset
         self._decoded_to = decoded_to
         self._past_end_at: int | None = None  # the position of the first batch that ends at or after end_offset
-        self._items = self._read()
 
     @property
     def position(self) -> int:
@@ -437,10 +436,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         """The reason why the last batch is held back; None: it is not."""
         return self._scan.why_unconfirmed
 
-    def __next__(self) -> RecordColumns | CorruptBatch:
-        return next(self._items)
-
-    def _read(self) -> Iterator[RecordColumns | CorruptBatch]:
+    def __iter__(self) -> Iterator[RecordColumns | CorruptBatch]:
         for run in self._scan.runs():
             if isinstance(run, Run):
                 start = int(np.searchsorted(run.batches.last_offset, self._from_offset))

@@ -22,7 +22,7 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED, user_data_json
 from kgroups_spark.offsets.columns import NEITHER, TEXT, GroupKey, JoinedLog, Markers, starts_of
 from kgroups_spark.offsets.effects import MOVES
-from kgroups_spark.offsets.expiry import NOWHERE, are_among, rows_among
+from kgroups_spark.offsets.expiry import NOWHERE, rows_among
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.state import Transactions
 from kgroups_spark.records.columns import list_offsets
@@ -167,9 +167,8 @@ def committed_rows(replayed: ReplayedOffsets, groups: Sequence[GroupKey], **cons
     columns = replayed.log.parted(where(replayed.state.offsets, ~replayed.is_pending))
     names = pa.array([name for _, name in groups], pa.string())
     partitions = pa.array(replayed.log.partitions[[number for number, _ in groups]], pa.int32())
-    is_known = are_among([columns["offsets_partition"], columns["group_id"].cast(pa.string())], [partitions, names])
-    rows = len(columns["group_id"])
-    return table_of("committed_offsets", columns | {"is_orphan": pa.array(~is_known)}, rows, **constants)
+    at = rows_among([columns["offsets_partition"], columns["group_id"].cast(pa.string())], [partitions, names])
+    return table_of("committed_offsets", columns | {"is_orphan": pa.array(at == NOWHERE)}, len(at), **constants)
 
 
 def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:

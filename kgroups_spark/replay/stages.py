@@ -184,14 +184,14 @@ class ShardTask:
         replayed them. It replays small shards together, if their log offsets laid end to end are numbers."""
         together = self.is_night and sum(map(self.ends.__getitem__, reader.shards)) < LARGEST_KEY
         for only in [ALL_SHARDS] if together else reader.shards:
-            for table, rows in self._all(reader, only):
+            for table, rows in self._outputs(reader, only):
                 if rows.num_rows and (self.tables is None or table in self.tables):
                     by = self.read_by if TABLES[table].kind == "history" else None
                     yield table, rows if by is None else by.with_audit_ids(rows)
         if self.is_night:
             yield Fact({"shards": reader.shards})
 
-    def _all(self, reader: PartReader, only: int) -> Iterator[Output]:
+    def _outputs(self, reader: PartReader, only: int) -> Iterator[Output]:
         replay = self._replay(reader, only)
         yield from replay.outputs()
         made = made_by(self.audit_id, self.reason, self.night.release_version)
@@ -221,12 +221,14 @@ class ShardTask:
             is_it = pc.and_(pc.equal(rows["audit_id"], self.state_of), pc.equal(rows["reason"], NIGHT))
             entries = (rows if pc.all(is_it).as_py() else rows.filter(is_it)).select(ENTRIES.names)
         of = (self.night, loaded(entries, self.night.release, history.log), history)
+        ranges = shard.ranges()
         if read_again := [number for number in history.log.partitions.tolist() if number in self.read_again]:
             assert self.again is not None
             (number,) = read_again
             again = StoredShard(self.again, reader, only).history(self.ends)
-            return CorrectedReplay(*of, shard.ranges(), again=again, end_offset=self.read_again[number])
-        return HistoryReplay(*of, shard.ranges(), shard.corrections(), shard.begins)
+            return CorrectedReplay(*of, ranges, again=again, end_offset=self.read_again[number])
+        corrections = shard.corrections()
+        return HistoryReplay(*of, ranges, corrections, shard.begins) if corrections else ShardReplay(*of, ranges)
 
 
 def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:

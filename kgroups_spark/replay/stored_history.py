@@ -235,34 +235,6 @@ class StoredHistory:
         is_record = pc.greater(quarantine.column("record_count"), 0)
         return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
-    def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
-        """The rows of a table that count, from rows of one offsets partition (ALL_SHARDS: of several of a night)."""
-        place, begin, masks = rows.column("log_offset"), self.begins.get(offsets_partition), list[pa.ChunkedArray]()
-        horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
-        if name == CHECKPOINTS:
-            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
-            masks.append(pc.equal(rows.column("reason"), REREAD))
-            if begin is not None:
-                later = pc.greater(rows.column("audit_id"), begin.audit_id)
-                made_since = pc.and_(pc.equal(place, begin.log_offset), later)
-                masks.append(pc.or_(pc.greater(place, begin.log_offset), made_since))
-        elif begin is not None:
-            masks.append(pc.greater_equal(place, begin.log_offset))
-        if horizon is not None:
-            masks.append((pc.less_equal if name == CHECKPOINTS else pc.less)(place, horizon))
-        if self.newest_audit is not None:
-            counts = pc.less_equal(rows["audit_id"], self.newest_audit)
-            decoded_too = self.decoded_by is not None and name in OF_GROUPS
-            masks.append(pc.or_(counts, pc.equal(rows["audit_id"], self.decoded_by)) if decoded_too else counts)
-        if self.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
-            group_id, groups = rows.column("group_id"), self.groups.get(offsets_partition, ())
-            is_one = pc.is_in(group_id.cast(pa.string()), pa.array(sorted(groups), pa.string()))
-            masks.append(pc.or_(is_one, pc.is_null(group_id)) if name == CHECKPOINTS else is_one)
-        if masks:
-            counts = reduce(pc.and_, masks)
-            rows = rows if pc.all(counts).as_py() else rows.filter(counts)
-        return self.replaced.counting(name, rows)
-
 
 @dataclass(frozen=True)
 class StoredShard:
@@ -292,7 +264,32 @@ class StoredShard:
         return 0 if begin is None else begin.log_offset
 
     def rows(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
-        return self.stored.counting(name, self.reader.rows(self.stored.tables[name], self.only, slots), self.only)
+        """The rows of a table that count, of these slots."""
+        stored, number, masks = self.stored, self.only, list[pa.ChunkedArray]()
+        rows = self.reader.rows(stored.tables[name], number, slots)
+        place, begin = rows["log_offset"], stored.begins.get(number)
+        if name == CHECKPOINTS:
+            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
+            masks.append(pc.equal(rows["reason"], REREAD))
+            if begin is not None:
+                made_since = pc.and_(pc.equal(place, begin.log_offset), pc.greater(rows["audit_id"], begin.audit_id))
+                masks.append(pc.or_(pc.greater(place, begin.log_offset), made_since))
+        elif begin is not None:
+            masks.append(pc.greater_equal(place, begin.log_offset))
+        if stored.horizons is not None:
+            is_before = pc.less_equal if name == CHECKPOINTS else pc.less
+            masks.append(is_before(place, stored.horizons.get(number, -1)))
+        if stored.newest_audit is not None:
+            counts = pc.less_equal(rows["audit_id"], stored.newest_audit)
+            decoded_too = stored.decoded_by is not None and name in OF_GROUPS
+            masks.append(pc.or_(counts, pc.equal(rows["audit_id"], stored.decoded_by)) if decoded_too else counts)
+        if stored.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
+            groups = pa.array(sorted(stored.groups.get(number, ())), pa.string())
+            is_one = pc.is_in(rows["group_id"].cast(pa.string()), groups)
+            masks.append(pc.or_(is_one, pc.is_null(rows["group_id"])) if name == CHECKPOINTS else is_one)
+        if masks and not pc.all(counts := reduce(pc.and_, masks)).as_py():
+            rows = rows.filter(counts)
+        return stored.replaced.counting(name, rows)
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state after the replay begins; a night has none."""
