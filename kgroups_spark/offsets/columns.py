@@ -291,7 +291,7 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
     columns["producer_id"] = pc.coalesce(columns["producer_id"], without_producer)
     if not release.has_topic_ids:
         columns["topic_id"] = pa.nulls(len(offset_commits), TEXT)
-    return pa.table([as_type(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
+    return pa.table([columns[field.name].cast(field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
 
 
 def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
@@ -319,7 +319,7 @@ def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
 
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     """The index of each row's text in the sorted distinct texts, and these texts."""
-    encoded = one_array(values.unify_dictionaries())
+    encoded = one_array(values)
     used = np.unique(encoded.indices.to_numpy())
     texts = encoded.dictionary.take(pa.array(used))
     order = pc.sort_indices(texts).to_numpy()
@@ -340,15 +340,6 @@ def _unique(numbers: I64) -> tuple[I64, I64]:
 def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
     """TIMESTAMPs, which are exact to the millisecond, as epoch ms; nulls stay."""
     return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
-
-
-def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """The values cast to another type; texts may become dictionaries."""
-    if values.type == data_type:
-        return values
-    if data_type == TEXT and not pa.types.is_dictionary(values.type):
-        return values.cast(pa.string()).dictionary_encode()
-    return values.cast(data_type)
 
 
 # Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
@@ -412,7 +403,7 @@ def from_border(border: Border) -> pc.Expression:
 
 def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
-    encoded = one_array(texts.unify_dictionaries())
+    encoded = one_array(texts)
     # The dictionary has few texts, and the column many rows.
     of_dictionary = np.array([(each > text) - (each < text) for each in encoded.dictionary.to_pylist()], np.int8)
     return np.asarray(of_dictionary[encoded.indices.to_numpy()])

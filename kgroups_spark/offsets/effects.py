@@ -90,7 +90,7 @@ def pending_values(commits: Commits, by_record: I64, markers: Markers, release: 
         is_commit = (marker >= 0) & (markers.outcome[marker] == COMMIT)
     else:
         end, is_commit = np.full(len(row), NEVER), np.zeros(len(row), np.bool_)
-    dropped_at = _dropped_at(commits, row, end, release)
+    dropped_at = _dropped_at(commits, row, end, release) if len(row) else end
     # A transaction is its marker, or its producer if it is open.
     transaction, is_open = marker.copy(), marker < 0
     producers, number = np.unique(commits.producer_id[row[is_open]], return_inverse=True)
@@ -144,7 +144,7 @@ def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
     is_own = drops == "of_its_transaction"
     takes = commits.is_tombstone & commits.is_transactional if is_own else commits.is_tombstone
     tombstone = np.flatnonzero(takes)
-    if drops == "none" or not len(row) or not len(tombstone):
+    if drops == "none" or not len(tombstone):
         return np.full(len(row), NEVER)
     both = np.concatenate([tombstone, row])
     owner, owners = commits.slot[both], len(commits.slots)

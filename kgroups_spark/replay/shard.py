@@ -227,13 +227,11 @@ class ShardReplay:
         for batch in member_batches(on_demand, night.topics, self.night.release, audit_id=audit_id):
             yield "group_members", batch
         known = [(number, group_id) for number, groups in enumerate(shards) for group_id in groups.groups]
-        for name, table in (
-            ("committed_offsets", offset_rows.committed_rows(offsets, known, audit_id=audit_id)),
-            ("pending_offsets", offset_rows.pending_rows(offsets, audit_id=audit_id)),
-            ("open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, audit_id=audit_id)),
-        ):
-            if len(table):
-                yield name, table
+        yield "committed_offsets", offset_rows.committed_rows(offsets, known, audit_id=audit_id)
+        if offsets.is_pending.any():
+            yield "pending_offsets", offset_rows.pending_rows(offsets, audit_id=audit_id)
+        if len(offsets.state.transactions):
+            yield "open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, audit_id=audit_id)
 
 
 @dataclass(frozen=True)

@@ -124,14 +124,14 @@ def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array; ChunkedArray.combine_chunks would copy even a column of one chunk."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
 def in_one_chunk(rows: pa.Table) -> pa.Table:
     """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
     columns, names = [], rows.column_names
     while rows.num_columns:
-        columns.append(pa.chunked_array([one_array(rows.column(0).unify_dictionaries())]))
+        columns.append(pa.chunked_array([one_array(rows.column(0))]))
         rows = rows.remove_column(0)
     return pa.table(columns, names)
 
