@@ -368,10 +368,11 @@ class SlotRange(NamedTuple):
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows of these slots; group and topic are dictionaries."""
-        if self == EVERY_SLOT or not len(rows):
-            return rows
-        chosen = is_from(rows, self.low)
-        return where(rows, chosen if self.high is None else chosen & ~is_from(rows, self.high))
+        return rows if self == EVERY_SLOT or not len(rows) else where(rows, self.includes(rows))
+
+    def includes(self, rows: pa.Table) -> Flags:
+        found = is_from(rows, self.low)
+        return found if self.high is None else found & ~is_from(rows, self.high)
 
     def has(self, slot: Border) -> bool:
         return slot >= self.low and (self.high is None or slot < self.high)

@@ -23,6 +23,7 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.columns import (
     EVERY_SLOT,
     HISTORY_COLUMNS,
+    SLOT,
     JoinedLog,
     SlotRange,
     from_border,
@@ -88,21 +89,29 @@ class StoredTable:
     def rows(
         self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """The rows of these shards and slots in its files; `columns` None: all columns."""
-        wanted = pc.field(self.shard).isin(sorted(numbers))
+        """The rows of these shards and slots in its files; `columns` None: all columns. Only one shard has ranges."""
+        wanted, names = pc.field(self.shard).isin(sorted(numbers)), list(columns or self.columns)
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        if slots != EVERY_SLOT and paths:
-            wanted &= from_border(slots.low)
-            if slots.high is not None:
-                wanted &= ~from_border(slots.high)
-            # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups.
-            plain = dataset_of(self.name, self.uri, paths)
-            chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
-            make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
-            fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
-            dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-        return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
+        if slots == EVERY_SLOT or not paths:
+            return dataset.to_table(names, filter=wanted, **_SCAN)
+        wanted &= from_border(slots.low)
+        if slots.high is not None:
+            wanted &= ~from_border(slots.high)
+        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
+        # it compares texts row by row, which costs more than to compare those of the dictionaries.
+        plain = dataset_of(self.name, self.uri, paths)
+        chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
+        make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
+        fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+        dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+        found = [no_rows(pa.schema(map(dataset.schema.field, names)))]
+        for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **_SCAN):
+            rows = pa.Table.from_batches([batch])
+            is_in = slots.includes(rows) & np.isin(rows[self.shard].to_numpy(), list(numbers))
+            # Copied, so that the memory of the row group is free.
+            found.append(rows.select(names).filter(pa.array(is_in)))
+        return pa.concat_tables(found)
 
 
 @dataclass(frozen=True)
@@ -168,7 +177,8 @@ class PartReader:
         read = next((each for each in self._large if slots != EVERY_SLOT and each.has(slots.low)), EVERY_SLOT)
         if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
-            self._last[table.label] = read, sorted_by(table.rows(self.shards, read), table.shard)
+            whole = table.rows(self.shards, read)
+            self._last[table.label] = read, whole if len(self.shards) == 1 else sorted_by(whole, table.shard)
         rows = self._last[table.label][1]
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
