@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
-from kgroups_spark.tables.rows import by_name, constant, flags, is_given, table_of, with_columns
+from kgroups_spark.tables.rows import by_name, flags, is_given, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
 from kgroups_spark.words import LAST_MS
 
@@ -479,9 +479,3 @@ class CleanUp:
         offsets = offset_expiry(tables["committed_offsets"], groups, tables["group_members"], pending, **given)
         yield "offset_expiry", offsets
         yield "group_expiry", group_expiry(offsets, groups, pending, **given, held_groups=tables[HELD_GROUPS])
-
-
-def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
-    """Rows of offset_expiry as rows of previous_offset_expiry of the audit `audit_id`."""
-    ours = with_columns(decisions, audit_id=constant(audit_id, decisions.num_rows, pa.int64()))
-    return ours.append_column("decided_by", decisions["audit_id"])

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.offsets.columns import LARGEST_KEY
-from kgroups_spark.offsets.expiry import decided_before
 from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
 from kgroups_spark.replay.range_decoder import decoded_again, readings
@@ -37,7 +36,7 @@ from kgroups_spark.replay.stored_history import (
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.definitions import NIGHT
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import constant, no_rows, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
@@ -185,7 +184,9 @@ class ShardTask:
             made = made_by(self.audit_id, self.reason, self.night.release_version)
             yield CHECKPOINTS, checkpoint_rows(saved(replay.state), self.ends, made)
             if EXPIRY in self.given:
-                yield PREVIOUS, decided_before(reader.rows(self.given[EXPIRY], only), self.audit_id)
+                before = reader.rows(self.given[EXPIRY], only)
+                ours = with_columns(before, audit_id=constant(self.audit_id, len(before), pa.int64()))
+                yield PREVIOUS, ours.append_column("decided_by", before["audit_id"])
             traffic = [reader.rows(self.given[TRAFFIC], only)] if TRAFFIC in self.given else []
             if self.decoded_again is not None:
                 for number in reader.shards if only == ALL_SHARDS else (only,):
