@@ -15,7 +15,6 @@ from kgroups_spark.replay.range_decoder import RangeDecoder
 from kgroups_spark.replay.ranges import ReadContext
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
-from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NAME = "offset_commits"
@@ -33,7 +32,7 @@ def prepare(segments: str, folder: Path) -> list[str]:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, arrow_schema(NAME)) as writer:
             for name, rows in RangeDecoder([whole_log(copy)], context, GroupRecordDecoder()).outputs():
                 if name == NAME:
-                    writer.write_table(as_table(rows).unify_dictionaries().cast(arrow_schema(NAME)))
+                    writer.write_table(rows.unify_dictionaries().cast(arrow_schema(NAME)))
     return paths
 
 

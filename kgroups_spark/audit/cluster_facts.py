@@ -32,8 +32,7 @@ from kgroups_spark.coordinator.broker_release import Broker, release_of_brokers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.rows import table_batch
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.words import JAVA_INT_MAX, JAVA_LONG_MAX, counted, java_number, to_epoch_ms
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
@@ -276,8 +275,7 @@ def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[
 def topic_offsets_table(rows: Iterable[TopicOffset], audit_id: int, seen_at: datetime) -> pa.Table:
     seen_ms = to_epoch_ms(seen_at)
     columns = (*TopicOffset._fields, "seen_at")
-    batch = table_batch("topic_offsets", columns, [(*row, seen_ms) for row in rows], audit_id=audit_id)
-    return pa.Table.from_batches([batch], arrow_schema("topic_offsets"))
+    return table_of_rows("topic_offsets", columns, [(*row, seen_ms) for row in rows], audit_id=audit_id)
 
 
 def topic_offsets_notes(rows: pa.Table) -> list[str]:

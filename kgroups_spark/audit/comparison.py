@@ -52,7 +52,6 @@ from kgroups_spark.replay.sinks import Fact
 from kgroups_spark.replay.state import LogState
 from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
-from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, format_time
 
@@ -160,7 +159,7 @@ class ReleaseReplay(Loaded):
     @cached_property
     def decided(self) -> dict[str, pa.Table]:
         """offset_expiry and group_expiry of the release's state."""
-        return {name: as_table(rows) for name, rows in self.replay.current() if name in DECISIONS}
+        return {name: rows for name, rows in self.replay.current() if name in DECISIONS}
 
     def decided_by(self, clean_up: CleanUp) -> dict[str, pa.Table]:
         """The same by another clean-up."""

@@ -33,7 +33,7 @@ from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails,
 from kgroups_spark.replay.range_decoder import decoded_again
 from kgroups_spark.replay.shard import AuditSpans, ReadBy
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards, usable_checkpoints
-from kgroups_spark.replay.sinks import Sink, TaskOutput, sink_of
+from kgroups_spark.replay.sinks import Fact, Sink, TaskOutput, sink_of
 from kgroups_spark.replay.stages import CURRENT, EXPIRY, PREVIOUS, TRAFFIC, ShardTask
 from kgroups_spark.replay.stored_history import (
     Checkpoint,
@@ -45,8 +45,8 @@ from kgroups_spark.replay.stored_history import (
 )
 from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
-from kgroups_spark.tables.rows import as_table, constant, with_columns
-from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+from kgroups_spark.tables.rows import constant, with_columns
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 from kgroups_spark.words import counted, to_epoch_ms
 
 # The tables of history that follow from the records. Those of quarantine's rows that have records stay.
@@ -64,7 +64,7 @@ class DecodeTask(NamedTuple):
     def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
         for number in reader.shards:
             quarantine = decodable(StoredShard(self.stored, reader, number).rows("quarantine"))
-            found = [(name, as_table(rows)) for name, rows in decoded_again(quarantine, number, self.audit_id)]
+            found = list(decoded_again(quarantine, number, self.audit_id))
             yield from (each for each in found if each[0] != TRAFFIC)
             traffic = [rows for name, rows in found if name == TRAFFIC]
             if traffic and self.counts_traffic:
@@ -74,14 +74,20 @@ class DecodeTask(NamedTuple):
 @dataclass(frozen=True)
 class RebuildTask:
     """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints.
-    `before`: the tables as the last audit left them, if they have rows that no replay can rebuild."""
+    `before`: the tables as the last audit left them, if they have rows that no replay can rebuild. `tables`: those with
+    wanted rows. `read_by`: the audit that read each record; rows of history get its number."""
 
     replay: ShardTask
     stored: StoredHistory
     before: Mapping[str, StoredTable]
+    tables: frozenset[str]
+    read_by: ReadBy
 
     def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        yield from self.replay.outputs(reader)
+        for output in self.replay.outputs(reader):
+            if not isinstance(output, Fact) and output[0] in self.tables:
+                name, rows = output
+                yield name, self.read_by.with_audit_ids(rows) if TABLES[name].kind == "history" else rows
         for number in reader.shards:
             for name in self.before:
                 yield name, self._kept(name, reader, number)
@@ -221,11 +227,11 @@ class _Rebuild:
                 replace(work.night([], self.as_of_ms), audits=self._spans()),
                 work.ends([]),
                 stored=history,
-                read_by=self.read_by,
-                tables=frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
             ),
             replace(history, begins={}),
             self._before(stored) if begins or self.replaced else {},
+            frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
+            self.read_by,
         )
         if self.current:
             task = replace(task, replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))

@@ -46,7 +46,7 @@ from kgroups_spark.replay.state_logs import (
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
 from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
     by_weight,
@@ -422,8 +422,7 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
     rows = [(*each[:-1], None if each.since is None else to_epoch_ms(each.since), each.severity) for each in found]
-    batch = table_batch(FINDINGS, (*Finding._fields, "severity"), rows, audit_id=audit_id)
-    return pa.Table.from_batches([batch], arrow_schema(FINDINGS))
+    return table_of_rows(FINDINGS, (*Finding._fields, "severity"), rows, audit_id=audit_id)
 
 
 def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:

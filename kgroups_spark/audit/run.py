@@ -75,7 +75,7 @@ from kgroups_spark.replay.state_logs import ClusterFact, Settings
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.sources.files import Task
 from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.rows import as_table, table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.words import counted, named_partitions, to_epoch_ms
 
@@ -309,8 +309,8 @@ class Audit:
             result = replace(self._result, states=self._states)
             complete_shares(work.writer, self._states.shares)
         if work.facts:
-            rows = table_batch(FACTS, ClusterFact._fields, work.facts, audit_id=work.audit_id)
-            work.writer.append_table(FACTS, as_table(rows))
+            rows = table_of_rows(FACTS, ClusterFact._fields, work.facts, audit_id=work.audit_id)
+            work.writer.append_table(FACTS, rows)
             result.rows_added[FACTS] += len(work.facts)
         notes = self._notes + _ask_for_topic_offsets(work, result)
         row, facts = _finished(work, self._claim, result, notes, self._rebuilt)

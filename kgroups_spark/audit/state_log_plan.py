@@ -44,7 +44,7 @@ from kgroups_spark.replay.ranges import RangeProgress, newest_time, not_correcte
 from kgroups_spark.replay.state_logs import StateShardRead, StateShardWork
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.rows import as_table, table_batch, with_columns
+from kgroups_spark.tables.rows import table_of_rows, with_columns
 from kgroups_spark.words import counted, to_datetime, to_epoch_ms
 
 StateLogs = Mapping[str, Sequence[PartitionLog]]
@@ -189,8 +189,8 @@ def complete_shares(writer: LakeWriter, stored: Sequence[pa.Table]) -> None:
     topics = dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
     in_state = [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
     rows = listed_share_partitions(in_state, _listed(lake), topics)
-    batch = table_batch("share_partitions", SharePartitionRow._fields, rows, audit_id=writer.audit_id)
-    writer.replace_table("share_partitions", as_table(batch))
+    listed = table_of_rows("share_partitions", SharePartitionRow._fields, rows, audit_id=writer.audit_id)
+    writer.replace_table("share_partitions", listed)
     topics = {row.topic_id: row.topic for row in rows}
     names = [topics.get(topic_id) for topic_id in batches["topic_id"].to_pylist()]
     writer.replace_table("share_batches", with_columns(batches, topic=pa.array(names, pa.string())))

@@ -52,7 +52,7 @@ from kgroups_spark.replay.stored_history import OF_NIGHT, TaskShards
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.definitions import REREAD
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, GROUP
 from kgroups_spark.words import counted, sized, to_epoch_ms
 
@@ -205,7 +205,7 @@ class KnownNames:
     def topics_table(self, progress: list[RangeProgress], audit_id: int) -> pa.Table:
         columns = ("topic_id", "topic", "seen_log_timestamp", "source")
         rows = sorted(self.topics(progress).rows())
-        return pa.Table.from_batches([table_batch("topics", columns, rows, audit_id=audit_id)])
+        return table_of_rows("topics", columns, rows, audit_id=audit_id)
 
     @property
     def _reported_count(self) -> int | None:

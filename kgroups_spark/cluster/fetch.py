@@ -117,7 +117,7 @@ class FetchedBatches:
 
     def _first_offset(self, i: int, last_offset: int) -> int:
         one = self.between(i, i + 1)
-        first = next(read_segment(io.BytesIO(one), chunk_bytes=len(one)))
+        first = next(iter(read_segment(io.BytesIO(one), chunk_bytes=len(one))))
         return last_offset if isinstance(first, CorruptBatch) else int(first.offset[0])
 
 

@@ -24,7 +24,6 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kgroups_spark.sources.files import file_system
-from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 # Rows are sorted by group: a query for "one group, last week" should read only a few row groups, and a replay keeps the
@@ -82,9 +81,8 @@ class PartWriter(NamedTuple):
         part = None
         for batch in batches:
             if batch.num_rows:
-                table = as_table(batch)
-                part = part or self.open(table.schema)
-                part.write(table)
+                part = part or self.open(batch.schema)
+                part.write(batch)
         return None if part is None else part.close()
 
     def open(self, schema: pa.Schema) -> OpenPart:
@@ -115,16 +113,16 @@ class OpenPart:
     def size(self) -> int:
         return int(self._sink.tell())
 
-    def write(self, rows: pa.Table) -> None:
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Adds rows. After an error the part must not be used."""
         with ExitStack() as after_an_error:
             after_an_error.push(self._files)
             # The writer refuses nulls. A task's rows mostly have the order and the types already.
             table = rows.select(self._schema.names)
             fitted = table if table.schema.equals(self._schema) else table.cast(self._schema)
-            self._parquet.write_table(fitted, row_group_size=self._rows_per_group)
+            self._parquet.write(fitted, row_group_size=self._rows_per_group)
             after_an_error.pop_all()
-        self.records += len(rows)
+        self.records += rows.num_rows
 
     def close(self) -> Part:
         with self._files:
@@ -201,16 +199,13 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
         nulls[name] = sum(chunk.null_count for chunk in chunks)
         filled = [chunk for chunk in chunks if chunk.num_values]
         if filled and all(chunk.has_min_max for chunk in filled):
-            lowest[name] = _as_json(min(chunk.min for chunk in filled))
-            highest[name] = _as_json(max(chunk.max for chunk in filled))
+            bounds = [min(chunk.min for chunk in filled), max(chunk.max for chunk in filled)]
+            if isinstance(bounds[0], datetime):
+                # Delta's times are exact to the millisecond, as ours are.
+                iso = [bound.astimezone(UTC).isoformat(timespec="milliseconds") for bound in bounds]
+                bounds = [text.replace("+00:00", "Z") for text in iso]
+            lowest[name], highest[name] = bounds
     return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
-
-
-def _as_json(bound: object) -> object:
-    """A bound as Delta writes it; times to the millisecond, which is exact for ours."""
-    if isinstance(bound, datetime):
-        return bound.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return bound
 
 
 # Text columns with values that repeat from row to row.

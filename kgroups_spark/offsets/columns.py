@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, where, with_columns
+from kgroups_spark.tables.rows import by_name, is_given, numbers, one_array, where, with_columns
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -256,7 +254,8 @@ class Slots:
 class Commits:
     """n records of types 0 and 1 in any order, as the numbers that decide their outcome.
 
-    `is_readable`: the release reads a value of that version (always true for tombstones). Producer -1: none.
+    `is_readable`: the release reads a value of that version (always true for tombstones). `waits`: it is a value that
+    waits for a marker. Producer -1: none.
     """
 
     log_offset: I64
@@ -265,6 +264,7 @@ class Commits:
     is_transactional: Flags
     is_tombstone: Flags
     is_readable: Flags
+    waits: Flags
     slots: Slots
 
     def __len__(self) -> int:
@@ -291,26 +291,7 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
     columns["producer_id"] = pc.coalesce(columns["producer_id"], without_producer)
     if not release.has_topic_ids:
         columns["topic_id"] = pa.nulls(len(offset_commits), TEXT)
-    return pa.table([as_type(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
-
-
-def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
-    """The numbers of rows of OFFSET_RECORDS, whose slots have been numbered."""
-    version = numbers(records["value_version"], none=-1)
-    # By record type and value version; no release writes versions above 15.
-    reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
-    is_tombstone = version < 0
-    record_type = numbers(records["record_type"])
-    is_readable = is_tombstone | (version < 16) & reads[record_type, np.clip(version, 0, 15)]
-    return Commits(
-        numbers(records["log_offset"]),
-        slot,
-        numbers(records["producer_id"], none=-1),
-        flags(records["is_transactional"]),
-        is_tombstone,
-        is_readable,
-        slots,
-    )
+    return pa.table([columns[field.name].cast(field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
 
 
 def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
@@ -336,14 +317,9 @@ def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
     return np.repeat(slot, np.diff(np.append(heads, len(group)))), found
 
 
-def codes(records: pa.Table, name: str) -> I64:
-    """The dictionary index of each row of a text column; -1: null."""
-    return numbers(one_array(records.column(name).unify_dictionaries()).indices, none=-1)
-
-
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     """The index of each row's text in the sorted distinct texts, and these texts."""
-    encoded = one_array(values.unify_dictionaries())
+    encoded = one_array(values)
     used = np.unique(encoded.indices.to_numpy())
     texts = encoded.dictionary.take(pa.array(used))
     order = pc.sort_indices(texts).to_numpy()
@@ -366,19 +342,10 @@ def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
 
 
-def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """The values cast to another type; texts may become dictionaries."""
-    if values.type == data_type:
-        return values
-    if data_type == TEXT and not pa.types.is_dictionary(values.type):
-        return values.cast(pa.string()).dictionary_encode()
-    return values.cast(data_type)
-
-
 # Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
 
 
-SLOT = ("group_id", "topic", "partition")
+SLOT = ["group_id", "topic", "partition"]
 
 
 class Border(NamedTuple):
@@ -394,47 +361,36 @@ FIRST = Border("")
 
 
 class SlotRange(NamedTuple):
-    """Slots from `low` (inclusive) to `high` (exclusive), by group, topic and partition; None: no bound."""
+    """Slots from `low` (inclusive) to `high` (exclusive; None: no bound), by group, topic and partition."""
 
-    low: Border | None = None
+    low: Border = FIRST
     high: Border | None = None
 
     def of(self, rows: pa.Table) -> pa.Table:
-        if self == EVERY_SLOT or not len(rows):
-            return rows
-        has = is_given(rows["group_id"])
-        if self.low is not None:
-            has &= is_from(rows, self.low)
-        if self.high is not None:
-            has &= ~is_from(rows, self.high)
-        return where(rows, has)
+        """The rows of these slots; group and topic are dictionaries."""
+        return rows if self == EVERY_SLOT or not len(rows) else where(rows, self.includes(rows))
+
+    def includes(self, rows: pa.Table) -> Flags:
+        found = is_from(rows, self.low)
+        return found if self.high is None else found & ~is_from(rows, self.high)
 
     def has(self, slot: Border) -> bool:
-        return (self.low is None or slot >= self.low) and (self.high is None or slot < self.high)
-
-    def both(self, other: SlotRange) -> SlotRange:
-        """The slots in both ranges, of which the other one divides this one."""
-        return SlotRange(other.low or self.low, other.high or self.high)
+        return slot >= self.low and (self.high is None or slot < self.high)
 
 
 EVERY_SLOT = SlotRange()
-# A range and columns -> its rows, in any number of tables.
-ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
-
-
-def of_group(group_id: str) -> SlotRange:
-    """All slots of a group: no text is between it and the same with a zero."""
-    return SlotRange(Border(group_id), Border(group_id + "\0"))
+# A range and columns -> its rows.
+ReadRange = Callable[[SlotRange, Sequence[str]], pa.Table]
 
 
 def is_from(rows: pa.Table, border: Border) -> Flags:
-    """Whether each row's slot is the border or comes after it; either for a row without a group."""
-    group = _compared(rows.column("group_id"), border.group_id)
+    """Whether each row's slot is the border or comes after it."""
+    group = _compared(rows["group_id"], border.group_id)
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):
         some = rows.select(SLOT[1:]).take(pa.array(same))
-        topic = _compared(some.column("topic"), border.topic)
+        topic = _compared(some["topic"], border.topic)
         found[same] = (topic > 0) | ((topic == 0) & (numbers(some["partition"]) >= border.partition))
     return found
 
@@ -448,16 +404,10 @@ def from_border(border: Border) -> pc.Expression:
 
 def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
-    return np.concatenate([np.zeros(0, np.int8), *(_compared_in(chunk, text) for chunk in texts.chunks)])
-
-
-def _compared_in(texts: pa.Array, text: str) -> NDArray[np.int8]:
-    if isinstance(texts, pa.DictionaryArray):
-        # The dictionary has few texts, and the column many rows. The last element is for nulls.
-        of_dictionary = np.append(_compared_in(texts.dictionary, text), np.int8(-1))
-        return np.asarray(of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
-    after, before = flags(pc.greater(texts, text)), flags(pc.less(texts, text))
-    return np.asarray(after.astype(np.int8) - before)
+    encoded = one_array(texts)
+    # The dictionary has few texts, and the column many rows.
+    of_dictionary = np.array([(each > text) - (each < text) for each in encoded.dictionary.to_pylist()], np.int8)
+    return np.asarray(of_dictionary[encoded.indices.to_numpy()])
 
 
 def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
@@ -465,28 +415,30 @@ def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
 
     [Border("b"), Border("f", "t", 1)]  ->  below b, from b to before f's t-1, from there on
     """
-    edges = [None, *sorted(borders), None]
-    return [SlotRange(low, high) for low, high in itertools.pairwise(edges)]
+    edges = sorted(borders)
+    return list(map(SlotRange, [FIRST, *edges], [*edges, None]))
 
 
-def ranges_of(read: ReadRange, at_once: int) -> list[SlotRange]:
-    """Ranges with about `at_once` rows each: of whole groups, and of slots where one group has more."""
-    sizes: Counter[Border] = Counter()
-    for rows in read(EVERY_SLOT, SLOT[:1]):
-        counts = rows.column("group_id").unify_dictionaries().value_counts().to_pylist()
-        sizes.update({Border(each["values"]): each["counts"] for each in counts})
-    for large in [border for border, rows in sizes.items() if rows > at_once]:
+def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
+    """For each of these numbers, which ascend, ranges with about so many rows: of whole groups, and of slots where one
+    group has more than the first number. A range is within one of the next number."""
+    groups = read(EVERY_SLOT, SLOT[:1])["group_id"].unify_dictionaries().value_counts().to_pylist()
+    sizes = {Border(each["values"]): each["counts"] for each in groups}
+    for large in [border for border, rows in sizes.items() if rows > at_once[0]]:
         del sizes[large]
-        for rows in read(of_group(large.group_id), SLOT):
-            texts = [rows.column(name).cast(pa.string()) for name in SLOT[:2]]
-            plain = pa.table([*texts, rows.column("partition")], list(SLOT))
-            of_slots = plain.group_by(list(SLOT)).aggregate([([], "count_all")])
-            slots = map(Border, *(of_slots.column(name).to_pylist() for name in SLOT))
-            sizes.update(dict(zip(slots, of_slots.column("count_all").to_pylist(), strict=True)))
-    borders, so_far = list[Border](), 0
-    for border in sorted(sizes):
-        if so_far and so_far + sizes[border] > at_once:
-            borders.append(border)
-            so_far = 0
-        so_far += sizes[border]
-    return ranges_between(borders)
+        # No text is between the group and the same with a zero.
+        rows = read(SlotRange(large, Border(large.group_id + "\0")), SLOT)
+        texts = [rows[name].cast(pa.string()) for name in SLOT[:2]]
+        of_slots = pa.table([*texts, rows["partition"]], SLOT).group_by(SLOT).aggregate([([], "count_all")])
+        *slots, counts = (of_slots[name].to_pylist() for name in (*SLOT, "count_all"))
+        sizes |= zip(map(Border, *slots), counts, strict=True)
+    found = []
+    for most in at_once:
+        together, first = dict[Border, int](), FIRST
+        for border in sorted(sizes):
+            if not together or together[first] + sizes[border] > most:
+                first, together[border] = border, 0
+            together[first] += sizes[border]
+        sizes = together
+        found.append(ranges_between([*sizes][1:]))
+    return found

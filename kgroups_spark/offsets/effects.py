@@ -23,7 +23,6 @@ from kgroups_spark.offsets.columns import (
     Flags,
     Markers,
     Places,
-    codes,
     lasts_of,
     latest_at,
     next_marker,
@@ -71,12 +70,6 @@ class Pending:
         return np.asarray((self.end == NEVER) & (self.dropped_at == NEVER) & self.is_last)
 
 
-def is_pending_value(commits: Commits, release: Release) -> Flags:
-    """Which records are values that wait for a marker. Java checks the producer id (T28), Scala the batch's bit."""
-    waits = commits.producer_id >= 0 if release.transactional_by == "producer_id" else commits.is_transactional
-    return np.asarray(waits & commits.is_readable & ~commits.is_tombstone)
-
-
 def pending_values(commits: Commits, by_record: I64, markers: Markers, release: Release) -> Pending:
     """The values that were pending, and how that ended. `by_record`: the commits by slot and log offset.
 
@@ -88,7 +81,7 @@ def pending_values(commits: Commits, by_record: I64, markers: Markers, release: 
         13         NEVER 14          False    True      dropped: the tombstone removes pending values, too (T21)
         15         NEVER NEVER       True     True      still open
     """
-    row = by_record[is_pending_value(commits, release)[by_record]]
+    row = by_record[commits.waits[by_record]]
     if not release.unknown_marker_ends_transaction:
         markers = markers.ends()
     marker = next_marker(commits.producer_id[row], commits.log_offset[row], markers)
@@ -97,7 +90,7 @@ def pending_values(commits: Commits, by_record: I64, markers: Markers, release: 
         is_commit = (marker >= 0) & (markers.outcome[marker] == COMMIT)
     else:
         end, is_commit = np.full(len(row), NEVER), np.zeros(len(row), np.bool_)
-    dropped_at = _dropped_at(commits, row, end, release)
+    dropped_at = _dropped_at(commits, row, end, release) if len(row) else end
     # A transaction is its marker, or its producer if it is open.
     transaction, is_open = marker.copy(), marker < 0
     producers, number = np.unique(commits.producer_id[row[is_open]], return_inverse=True)
@@ -151,7 +144,7 @@ def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
     is_own = drops == "of_its_transaction"
     takes = commits.is_tombstone & commits.is_transactional if is_own else commits.is_tombstone
     tombstone = np.flatnonzero(takes)
-    if drops == "none" or not len(row) or not len(tombstone):
+    if drops == "none" or not len(tombstone):
         return np.full(len(row), NEVER)
     both = np.concatenate([tombstone, row])
     owner, owners = commits.slot[both], len(commits.slots)
@@ -222,7 +215,7 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
         14         14     False      False         1 (@12)        False     the tombstone removes @12
     """
     # Plain values, and tombstones that remove committed offsets, take effect at their own log offset.
-    acts = commits.is_readable & ~is_pending_value(commits, release)
+    acts = commits.is_readable & ~commits.waits
     if release.tombstone_removes_pending == "of_its_transaction":
         acts &= ~(commits.is_tombstone & commits.is_transactional)
     plain = by_record[acts[by_record]]
@@ -419,6 +412,6 @@ def _is_other_topic(folded: Fold, at: I64) -> Flags:
     """Whether an effect has another topic id than the value that it replaces; false if one of the two has none."""
     if folded.records["topic_id"].null_count == len(folded.records):
         return np.zeros(len(at), np.bool_)
-    topic_id = codes(folded.records, "topic_id")
+    topic_id = numbers(folded.records["topic_id"].chunk(0).indices, none=-1)
     now, was = topic_id[folded.effects.row[at]], topic_id[folded.effects.row[folded.effects.before[at]]]
     return np.asarray((now != was) & (now >= 0) & (was >= 0))

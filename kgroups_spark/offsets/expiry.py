@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
-from kgroups_spark.tables.rows import by_name, constant, flags, is_given, with_columns
+from kgroups_spark.tables.rows import by_name, flags, is_given, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
 from kgroups_spark.words import LAST_MS
 
@@ -36,19 +36,18 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
     of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
     for column, other in zip(wanted, among, strict=True):
         values = pc.unique(other)
-        of_wanted = _numbered(of_wanted, column, values)
+        # One number for the earlier columns' number and this column's value; NOWHERE if either is missing.
+        for number, texts in ((of_wanted, column), (of_among, other)):
+            codes = pc.index_in(texts, value_set=values, skip_nulls=True).fill_null(NOWHERE)
+            codes = codes.to_numpy(zero_copy_only=False)
+            number[:] = np.where((number == NOWHERE) | (codes == NOWHERE), NOWHERE, number * len(values) + codes)
         # Makes the numbers dense again, because the next column multiplies them.
-        known, of_among = np.unique(_numbered(of_among, other, values), return_inverse=True)
+        known, of_among = np.unique(of_among, return_inverse=True)
         found = np.minimum(np.searchsorted(known, of_wanted), len(known) - 1)
         of_wanted = np.where((of_wanted != NOWHERE) & (known[found] == of_wanted), found, NOWHERE)
     rows = np.full(len(of_among) + 1, NOWHERE)
     rows[of_among] = np.arange(len(of_among))
     return rows[of_wanted]
-
-
-def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
-    """Whether there is such a row."""
-    return np.asarray(rows_among(wanted, among) != NOWHERE)
 
 
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -69,12 +68,6 @@ def plain(table: pa.Table) -> pa.Table:
     """The table with dictionaries as texts."""
     types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
     return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
-
-
-def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
-    """One number for the earlier columns' number and this column's value; NOWHERE if either is missing."""
-    codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
-    return np.where((so_far == NOWHERE) | (codes == NOWHERE), NOWHERE, so_far * len(values) + codes)
 
 
 Ms = NDArray[np.int64]
@@ -117,21 +110,6 @@ def timestamps(times: Ms) -> pa.Array:
 def timestamp(time_ms: int) -> pa.Scalar:
     """The same for one time."""
     return pa.scalar(min(time_ms, LAST_MS) * 1000, pa.int64()).cast(TIMESTAMP)
-
-
-def decisions(
-    name: str, of: pa.Table, decided: Mapping[str, pa.Array], as_of: int, retention_ms: int, audit_id: int
-) -> pa.Table:
-    """A row of the table `name` for each row of `of`: the `decided` columns, the clean-up's moment (epoch ms), its
-    retention and audit, and all other columns from `of`."""
-    rows = of.num_rows
-    columns = {
-        "audit_id": constant(audit_id, rows, pa.int64()),
-        "as_of": pa.repeat(timestamp(as_of), rows),
-        "retention_ms": constant(retention_ms, rows, pa.int64()),
-        **decided,
-    }
-    return pa.table(by_name(of) | columns, arrow_schema(name))
 
 
 def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
@@ -214,10 +192,9 @@ def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa
     if not rules.share_offsets_end_clean_up:
         return np.zeros(rows.num_rows, bool)
     share = groups.filter(pc.equal(groups["group_type"], "share"))
-    at_fault = offsets["offsets_partition"].filter(
-        pa.array(are_among(offsets.select(GROUP).columns, share.select(GROUP).columns))
-    )
-    return are_among([rows["offsets_partition"]], [at_fault])
+    of_share = rows_among(offsets.select(GROUP).columns, share.select(GROUP).columns) != NOWHERE
+    at_fault = offsets["offsets_partition"].filter(pa.array(of_share))
+    return np.asarray(rows_among([rows["offsets_partition"]], [at_fault]) != NOWHERE)
 
 
 def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
@@ -306,7 +283,7 @@ def offset_expiry(
     """
     group = rows_among(committed_offsets.select(GROUP).columns, groups.select(GROUP).columns)
     conditions = group_conditions(groups, group_members, rules)
-    is_pending = are_among(committed_offsets.select(SLOT).columns, pending_offsets.select(SLOT).columns)
+    is_pending = rows_among(committed_offsets.select(SLOT).columns, pending_offsets.select(SLOT).columns) != NOWHERE
     is_pending &= rules.pending_transaction_spares
     commit_ms = times_in(committed_offsets["commit_timestamp"])
     commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
@@ -327,7 +304,7 @@ def offset_expiry(
             conditions.is_share[group],
             conditions.is_active[group],
             conditions.is_unknown[group],
-            are_among([pa.array(group), committed_offsets["topic"]], conditions.subscribed),
+            rows_among([pa.array(group), committed_offsets["topic"]], conditions.subscribed) != NOWHERE,
             is_pending,
             has_given_time & is_due,
             has_given_time,
@@ -361,7 +338,8 @@ def offset_expiry(
         "expires_at": timestamps(np.where(has_time, due_ms, NONE)),
         "expires_at_if_empty": timestamps(np.where(has_none_if_empty, NONE, if_empty_ms)),
     }
-    return decisions("offset_expiry", committed_offsets, decided, as_of, retention_ms, audit_id)
+    columns, constants = by_name(committed_offsets) | decided, {"retention_ms": retention_ms, "audit_id": audit_id}
+    return table_of("offset_expiry", columns, committed_offsets.num_rows, as_of=timestamp(as_of), **constants)
 
 
 # In the order in which they are checked.
@@ -405,9 +383,10 @@ def group_expiry(
     np.maximum.at(last_ms, group, expires_ms)
     last_ms = last_ms[:NOWHERE]
     has_members = ~flags(pc.equal(groups["state"], "Empty"))
-    is_held = are_among(groups.select(GROUP).columns, pending_offsets.select(GROUP).columns)
+    group_ids = groups.select(GROUP).columns
+    is_held = rows_among(group_ids, pending_offsets.select(GROUP).columns) != NOWHERE
     if rules.open_transaction is OpenTransactionRule.IF_IT_HAS_OFFSETS:
-        is_held |= are_among(groups.select(GROUP).columns, held_groups.select(GROUP).columns)
+        is_held |= rows_among(group_ids, held_groups.select(GROUP).columns) != NOWHERE
         is_held &= has_some[:NOWHERE]
     is_held &= rules.open_transaction is not OpenTransactionRule.NEVER
     is_kept_share = flags(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
@@ -430,7 +409,8 @@ def group_expiry(
         "deletes_at": timestamps(np.where(outlives_its_offsets, NONE, deletes_ms)),
         "writes_tombstone": pa.array(writes_tombstone),
     }
-    return decisions("group_expiry", groups, decided, as_of, retention_ms, audit_id)
+    columns, constants = by_name(groups) | decided, {"retention_ms": retention_ms, "audit_id": audit_id}
+    return table_of("group_expiry", columns, groups.num_rows, as_of=timestamp(as_of), **constants)
 
 
 # One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables.
@@ -499,9 +479,3 @@ class CleanUp:
         offsets = offset_expiry(tables["committed_offsets"], groups, tables["group_members"], pending, **given)
         yield "offset_expiry", offsets
         yield "group_expiry", group_expiry(offsets, groups, pending, **given, held_groups=tables[HELD_GROUPS])
-
-
-def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
-    """Rows of offset_expiry as rows of previous_offset_expiry of the audit `audit_id`."""
-    ours = with_columns(decisions, audit_id=constant(audit_id, decisions.num_rows, pa.int64()))
-    return ours.append_column("decided_by", decisions["audit_id"])

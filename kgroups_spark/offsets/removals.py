@@ -30,7 +30,7 @@ from kgroups_spark.offsets.columns import (
 )
 from kgroups_spark.offsets.effects import MOVES, Fold, births, move_events, pending_at, placed_rows
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
-from kgroups_spark.tables.rows import by_name, flags, is_given, no_rows, numbers, with_columns
+from kgroups_spark.tables.rows import by_name, flags, is_given, no_rows, numbers, one_array, with_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +136,8 @@ class ShardRemovals:
     _tombstones: list[pa.Table] = field(default_factory=list)
     _saved: list[pa.Table] = field(default_factory=list)
     _born_later: list[pa.Table] = field(default_factory=list)
-    # The place of each birth, and the numbers of its group and topic.
-    _born: list[dict[str, I64]] = field(default_factory=list)
-    _groups: dict[str, int] = field(default_factory=dict)
-    _topics: dict[str, int] = field(default_factory=dict)
+    # The place of each birth, and by column its names with the index of the birth's.
+    _born: list[tuple[I64, dict[str, tuple[pa.Array, I64]]]] = field(default_factory=list)
 
     def add(self, folded: Fold, markers: Markers, first_slot: int) -> None:
         commits, effects = folded.commits, folded.effects
@@ -160,12 +158,8 @@ class ShardRemovals:
             self._tombstones.append(pa.table(by_name(rows) | columns, TOMBSTONES))
         born = births(effects)
         slot, slots, place = commits.slot[effects.row[born]], commits.slots, effects.place[born]
-        numbers = {
-            "place": place,
-            "group_id": self._owners(self._groups, slots.groups, slots.group[slot], place),
-            "topic": self._owners(self._topics, slots.topics, slots.topic[slot], place),
-        }
-        self._born.append(numbers)
+        names = {"group_id": (slots.groups, slots.group[slot]), "topic": (slots.topics, slots.topic[slot])}
+        self._born.append((place, names))
         gone = np.concatenate([folded.removed_slot, commits.slot[commits.is_tombstone]])
         self._born_later.append(placed_rows(folded, born[np.isin(slot, gone)], markers, first_slot))
 
@@ -188,8 +182,8 @@ class ShardRemovals:
         tombstones = with_columns(
             tombstones,
             is_reported=pa.array(reported),
-            is_group_left=pa.array(self._is_any_left("group_id", self._groups, tombstones)),
-            is_topic_left=pa.array(self._is_any_left("topic", self._topics, tombstones)),
+            is_group_left=pa.array(self._is_any_left("group_id", tombstones)),
+            is_topic_left=pa.array(self._is_any_left("topic", tombstones)),
         )
         # Events of the first commits after removals with a known removed offset.
         after = np.flatnonzero(found.restarts >= 0)
@@ -200,19 +194,21 @@ class ShardRemovals:
         restarts = move_events(placed, *before, restarts=True)
         return tombstones, restarts, of_both.take(pa.array(found.at_the_end))
 
-    def _is_any_left(self, name: str, known: dict[str, int], tombstones: pa.Table) -> np.ndarray:
-        texts = tombstones.column(name).unify_dictionaries().combine_chunks()
-        place = numbers(tombstones["log_offset"])
-        owner = self._owners(known, texts.dictionary, texts.indices.to_numpy(), place)
+    def _is_any_left(self, name: str, tombstones: pa.Table) -> Flags:
+        texts, gone = one_array(tombstones[name]), numbers(tombstones["log_offset"])
+        parts = [
+            *((place, *names[name]) for place, names in self._born),
+            (gone, texts.dictionary, texts.indices.to_numpy()),
+        ]
+        # A number for the name and the offsets partition of each place.
+        known, owners = dict[str, int](), list[I64]()
+        for place, texts_of, index in parts:
+            of_names = np.array([known.setdefault(each, len(known)) for each in texts_of.to_pylist()], np.int64)
+            owners.append(of_names[index] * len(self.log) + self.log.number_at(place))
+        *born, owner = owners
+        born_at = np.concatenate([place for place, _ in self._born])
         removes = is_given(tombstones["removed_log_offset"])
-        born, born_at = (np.concatenate([each[column] for each in self._born]) for column in (name, "place"))
-        return is_any_left((born, born_at), (owner[removes], place[removes]), owner, place)
-
-    def _owners(self, known: dict[str, int], names: pa.Array, code: I64, place: I64) -> I64:
-        """A number for the name and the offsets partition of each place. `code`: indexes `names`; new names get the
-        next numbers."""
-        numbers = np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
-        return numbers[code] * len(self.log) + self.log.number_at(place)
+        return is_any_left((np.concatenate(born), born_at), (owner[removes], gone[removes]), owner, gone)
 
 
 # Since when groups have offsets: the only facts on offsets that the replay of groups needs.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from kgroups_spark.offsets.columns import (
     OFFSET_RECORDS,
     SLOT,
     TEXT,
+    Commits,
     GroupKey,
     JoinedLog,
     Markers,
@@ -34,7 +35,6 @@ from kgroups_spark.offsets.columns import (
     milliseconds,
     number_slots,
     numbered,
-    numbers_of,
     sorted_order,
     starts_of,
 )
@@ -131,15 +131,36 @@ def replay_offsets(
 ) -> ReplayedOffsets:
     """Replays the offsets of a log. `ranges` ascend and cover all slots; memory holds one at a time. Only the log of
     one offsets partition has several."""
-    replay, ranges = _Replay(state, history, release, ShardRemovals(history.markers.log)), list(ranges)
-    if len(ranges) == 1:
-        folded = fold_range(state, history, release, ranges[0])
-        replay.add(folded)
-        return replace(replay.result(), folded=folded)
+    ranges, markers, folds = list(ranges), history.markers, _Folds(state, history, release)
+    only = fold_range(state, history, release, ranges[0]) if len(ranges) == 1 else None
     for slots in ranges:
         # A name would keep the folded range in memory while the next one is read.
-        replay.add(fold_range(state, history, release, slots))
-    return replay.result()
+        folds.add(only or fold_range(state, history, release, slots))
+    parts = [open_of_rows(state.transactions, markers), *folds.transactions, transactions_of(history.others, markers)]
+    transactions = combined(parts, markers.log)
+    tombstones, restarts, removed = folds.removals.result()
+    noted = zip(*sorted(row for row, (_, is_found) in folds.noted.items() if not is_found), strict=True)
+    columns = [*map(list, noted)] or [[], [], []]
+    tables = {name: pa.concat_tables([no_rows(schema), *folds.tables[name]]) for name, schema in _SCHEMAS.items()}
+    held = tables["holdings"]
+    if len(ranges) > 1:
+        group, groups = numbered(held["group_id"])
+        part = np.repeat(np.arange(len(ranges)), [len(each) for each in folds.tables["holdings"]])
+        found = Holdings(group, numbers(held["since"]), flags(held["has_committed"]), flags(held["has_pending"]))
+        held = _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
+    noted_rows = pa.table(columns, schema=NOTED_PRODUCERS)
+    return ReplayedOffsets(
+        markers.log,
+        OffsetState(tables["offsets"], removed, noted_rows, open_rows(transactions)),
+        np.concatenate(folds.is_pending),
+        in_order(pa.concat_tables([tables["moves"], restarts])),
+        tombstones,
+        tables["unreadable"].sort_by("log_offset"),
+        transactions,
+        tables["turns"].sort_by("log_offset"),
+        held,
+        only,
+    )
 
 
 def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wanted: SlotRange) -> Fold:
@@ -149,7 +170,16 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(wanted), release)]))
     keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
-    commits = numbers_of(records, slot[: len(records)], slots, release)
+    version, is_transactional = numbers(records["value_version"], none=-1), flags(records["is_transactional"])
+    producer_id, is_tombstone = numbers(records["producer_id"], none=-1), version < 0
+    # By record type and value version; no release writes versions above 15.
+    reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
+    is_readable = is_tombstone | (version < 16) & reads[numbers(records["record_type"]), np.clip(version, 0, 15)]
+    # Java checks the producer id (T28), Scala the batch's bit.
+    has_producer = producer_id >= 0 if release.transactional_by == "producer_id" else is_transactional
+    waits = has_producer & is_readable & ~is_tombstone
+    of_records = numbers(records["log_offset"]), slot[: len(records)], producer_id
+    commits = Commits(*of_records, is_transactional, is_tombstone, is_readable, waits, slots)
     by_record = sorted_order(Places.over(len(slots), commits.log_offset).keys(commits.slot, commits.log_offset))
     pending = pending_values(commits, by_record, history.markers, release)
     effects = effects_of(commits, by_record, pending, release)
@@ -161,27 +191,32 @@ def climb_events(folded: Fold, quiet: Quiet, markers: Markers) -> pa.Table:
     return in_order(_move_rows(folded, climbs(folded, quiet), markers, 0))
 
 
-@dataclass(eq=False)
-class _Replay:
-    """Collects the results of the ranges, and adds up those of a group that is in several."""
+_SCHEMAS = {
+    "offsets": OFFSET_RECORDS,
+    "moves": MOVES,
+    "unreadable": OFFSET_RECORDS,
+    "turns": TURNS,
+    "holdings": HOLDINGS,
+}
 
-    saved: OffsetState
-    history: OffsetHistory
-    release: Release
-    removals: ShardRemovals
-    slots: int = 0
-    tables: defaultdict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
-    is_pending: list[np.ndarray] = field(default_factory=list)
-    transactions: list[Transactions] = field(default_factory=list)
-    # A row of NOTED_PRODUCERS, the end of its last transaction, and whether the producer is no longer noted then.
-    noted: dict[tuple[int, str, int], tuple[int, bool]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        rows = self.saved.noted.to_pydict()
-        self.noted.update(dict.fromkeys(zip(*(rows[name] for name in NOTED_PRODUCERS.names), strict=True), (-1, False)))
+class _Folds:
+    """Collects the results of the ranges. `noted`: a row of NOTED_PRODUCERS, the end of its last transaction, and
+    whether the producer is no longer noted then."""
+
+    def __init__(self, saved: OffsetState, history: OffsetHistory, release: Release) -> None:
+        self._history, self._release = history, release
+        self.removals = ShardRemovals(history.markers.log)
+        self.tables = defaultdict[str, list[pa.Table]](list)
+        self.is_pending = list[np.ndarray]()
+        self.transactions = list[Transactions]()
+        rows = saved.noted.to_pydict()
+        keys = zip(*(rows[name] for name in NOTED_PRODUCERS.names), strict=True)
+        self.noted: dict[tuple[int, str, int], tuple[int, bool]] = dict.fromkeys(keys, (-1, False))
+        self._slots = 0
 
     def add(self, folded: Fold) -> None:
-        markers, records, commits = self.history.markers, folded.records, folded.commits
+        markers, records, commits = self._history.markers, folded.records, folded.commits
         committed, waits = folded.effects.row[folded.effects.is_final], folded.pending.row[folded.pending.is_open]
         row, is_pending = np.append(committed, waits), np.repeat([False, True], [len(committed), len(waits)])
         order = np.lexsort((commits.producer_id[row], is_pending, commits.slot[row]))
@@ -192,8 +227,8 @@ class _Replay:
             rows = with_columns(rows, **{name: values})
         self.tables["offsets"].append(rows)
         self.is_pending.append(is_pending)
-        self.removals.add(folded, markers, self.slots)
-        self.tables["moves"].append(_move_rows(folded, moves(folded), markers, self.slots))
+        self.removals.add(folded, markers, self._slots)
+        self.tables["moves"].append(_move_rows(folded, moves(folded), markers, self._slots))
         self.tables["unreadable"].append(records.take(pa.array(np.flatnonzero(~commits.is_readable))))
         row = folded.saved_rows + np.flatnonzero(commits.is_transactional[folded.saved_rows :])
         some = records.take(pa.array(row))
@@ -208,63 +243,24 @@ class _Replay:
         self.transactions.append(transactions_of(transactional, markers))
         groups, held = commits.slots.groups, holdings(folded)
         self.tables["holdings"].append(_holding_rows(groups, held))
-        if self.release.simple_groups_follow_offsets:
+        if self._release.simple_groups_follow_offsets:
             row = turning_records(commits, held, folded.saved_rows)
         else:
-            number = {key: number for number, key in enumerate(commits.slots.keys())}
-            ends = [(number[key], at) for key, at in self.history.group_ends if key in number]
-            row = first_values(commits, np.array(ends, np.int64).reshape(-1, 2), folded.saved_rows)
+            ends = self._history.group_ends
+            number = {key: number for number, key in enumerate(commits.slots.keys())} if ends else {}
+            of_groups = [(number[key], at) for key, at in ends if key in number]
+            row = first_values(commits, np.array(of_groups, np.int64).reshape(-1, 2), folded.saved_rows)
         turns = records.select(TURNS.names[:-1]).take(pa.array(row))
         self.tables["turns"].append(turns.append_column(TURNS.field(-1), pa.array(commits.is_tombstone[row])))
-        if self.release.open_transactions_by == "group":
-            self._note(folded)
-        self.slots += len(commits.slots)
-
-    def result(self) -> ReplayedOffsets:
-        markers = self.history.markers
-        saved = open_of_rows(self.saved.transactions, markers)
-        others = transactions_of(self.history.others, markers)
-        transactions = combined([saved, *self.transactions, others], markers.log)
-        tombstones, restarts, removed = self.removals.result()
-        noted = zip(*sorted(row for row, (_, is_found) in self.noted.items() if not is_found), strict=True)
-        columns = [*map(list, noted)] or [[], [], []]
-        parts = self.tables["holdings"]
-        held = self._table("holdings", HOLDINGS)
-        if len(parts) > 1:
-            group, groups = numbered(held["group_id"])
-            part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
-            found = Holdings(group, numbers(held["since"]), flags(held["has_committed"]), flags(held["has_pending"]))
-            held = _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
-        state = OffsetState(
-            self._table("offsets", OFFSET_RECORDS),
-            removed,
-            pa.table(columns, schema=NOTED_PRODUCERS),
-            open_rows(transactions),
-        )
-        return ReplayedOffsets(
-            markers.log,
-            state,
-            np.concatenate(self.is_pending),
-            in_order(pa.concat_tables([self._table("moves", MOVES), restarts])),
-            tombstones,
-            self._table("unreadable", OFFSET_RECORDS).sort_by("log_offset"),
-            transactions,
-            self._table("turns", TURNS).sort_by("log_offset"),
-            held,
-        )
-
-    def _table(self, name: str, schema: pa.Schema) -> pa.Table:
-        return pa.concat_tables([no_rows(schema), *self.tables[name]])
-
-    def _note(self, folded: Fold) -> None:
-        group, *columns = last_transactions(folded.pending, folded.commits)
-        keys = folded.commits.slots.keys()
-        for at, producer, end, is_found in zip(*(each.tolist() for each in (group, *columns)), strict=True):
-            noted = (*keys[at], producer)
-            earlier_end, was_found = self.noted.get(noted, (-1, False))
-            # A transaction with offsets in several ranges ends once.
-            if end >= earlier_end:
-                self.noted[noted] = end, is_found or (end == earlier_end and was_found)
+        if self._release.open_transactions_by == "group":
+            keys, columns = commits.slots.keys(), last_transactions(folded.pending, commits)
+            for at, producer, end, is_found in zip(*(each.tolist() for each in columns), strict=True):
+                noted = (*keys[at], producer)
+                earlier_end, was_found = self.noted.get(noted, (-1, False))
+                # A transaction with offsets in several ranges ends once.
+                if end >= earlier_end:
+                    self.noted[noted] = end, is_found or (end == earlier_end and was_found)
+        self._slots += len(commits.slots)
 
 
 def _move_rows(folded: Fold, found: I64, markers: Markers, first_slot: int) -> pa.Table:

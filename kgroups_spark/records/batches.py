@@ -205,11 +205,6 @@ def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.in
     return np.array(edges, np.int64), may_go_on
 
 
-def gather(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """One packed struct of the given type per position: a single gather is many times cheaper than one per field."""
-    return unaligned(data, f"V{dtype.itemsize}")[at].view(dtype)
-
-
 def read_headers(
     data: NDArray[np.uint8], edges: NDArray[np.int64], position: int
 ) -> tuple[BatchColumns, NDArray[np.int64]]:
@@ -220,7 +215,8 @@ def read_headers(
     are those of its last message then.
     """
     starts = edges[:-1]
-    header = gather(data, starts, HEADER)
+    # One gather of packed structs is many times cheaper than one of each field.
+    header = unaligned(data, f"V{HEADER_BYTES}")[starts].view(HEADER)
     base_offset = header["base_offset"].astype(np.int64)
     batches = BatchColumns(
         base_offset=base_offset,
@@ -355,18 +351,15 @@ def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Batc
 
     The new buffer ends after OPENED_BYTES, so it may hold fewer batches, but at least one. Raises BadBatches.
     """
-    bodies = Bodies(data, edges[:-1] + HEADER_BYTES, edges[1:])
-    return _decompressed(bodies, batches) if (batches.attributes & CODEC_MASK).any() else bodies
-
-
-def _decompressed(bodies: Bodies, batches: BatchColumns) -> Bodies:
-    view = bodies.data.data
+    bodies, codecs = Bodies(data, edges[:-1] + HEADER_BYTES, edges[1:]), batches.attributes & CODEC_MASK
+    if not codecs.any():
+        return bodies
+    view = data.data
 
     def opened(codec: int, first: int, end: int) -> bytes | memoryview:
         return decompress(codec, view[first:end]) if codec and first < end else view[first:end]
 
-    codecs = (batches.attributes & CODEC_MASK).tolist()
-    data, ends = _in_one_buffer(map(opened, codecs, bodies.first.tolist(), bodies.end.tolist()))
+    data, ends = _in_one_buffer(map(opened, codecs.tolist(), bodies.first.tolist(), bodies.end.tolist()))
     return Bodies(data, ends[:-1], ends[1:])
 
 
@@ -603,7 +596,7 @@ def inner_edges(body: bytes | memoryview) -> NDArray[np.int64]:
 def decode_messages(messages: Messages, batches: BatchColumns) -> RecordColumns:
     """The records. Raises BadBatches if a message is unsound, compressed twice, or out of order."""
     data, start, stop, batch = messages.data, messages.start, messages.stop, messages.batch
-    header = gather(data, start, LEGACY_HEADER)
+    header = unaligned(data, f"V{HEADER_BYTES}")[start].view(LEGACY_HEADER)
     magic = header["magic"]
     length_at = unaligned(data, ">i4")
     key_at = start + np.where(magic == 1, KEY_AT[1], KEY_AT[0])

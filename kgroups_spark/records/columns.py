@@ -253,12 +253,8 @@ def read_varints(
         after[rows] += 1
         rows = rows[byte & 0x80 != 0]
         shift += 7
-    return unzigzag(number), after, rows
-
-
-def unzigzag(number: NDArray[np.uint64]) -> NDArray[np.int64]:
     signed = (number >> np.uint64(1)).view(np.int64)
-    return signed ^ -(number & np.uint64(1)).view(np.int64)
+    return signed ^ -(number & np.uint64(1)).view(np.int64), after, rows
 
 
 def read_varint(data: memoryview, pos: int, end: int, max_bytes: int = INT_BYTES) -> tuple[int, int]:

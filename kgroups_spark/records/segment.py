@@ -184,7 +184,17 @@ class SegmentScan:
             # Damage is kept until its lengths lead to a sound batch, but not all of a file.
             has_room = is_good.all() or window.filled <= LARGEST_BATCH + LENGTH_END
             if take:
-                yield from self._taken(run, is_good, take)
+                changes = np.flatnonzero(np.diff(is_good[:take])) + 1
+                for start, stop in pairwise([0, *changes.tolist(), take]):
+                    part = run[start:stop]
+                    if is_good[start]:
+                        yield part
+                        self._last_offset = int(part.batches.last_offset[-1])
+                        self._bounds = self._bounds.after(part.batches)
+                        continue
+                    next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
+                    for pos, end in pairwise(part.edges.tolist()):
+                        yield self._corrupt(pos, end, next_offset)
                 window.drop(int(edges[take]))
             elif window.filled == 0 and window.at_end:
                 self.stopped = "end"
@@ -252,20 +262,6 @@ class SegmentScan:
         if pos + MAGIC_END > window.filled:
             return True
         return window.view[pos + 16] <= 2 and next_batch(window.view, pos, window.filled, whole=False) is not None
-
-    def _taken(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Iterator[Run | CorruptBatch]:
-        """The first batches of the run."""
-        changes = np.flatnonzero(np.diff(is_good[:take])) + 1
-        for start, stop in pairwise([0, *changes.tolist(), take]):
-            part = run[start:stop]
-            if is_good[start]:
-                yield part
-                self._last_offset = int(part.batches.last_offset[-1])
-                self._bounds = self._bounds.after(part.batches)
-                continue
-            next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
-            for pos, end in pairwise(part.edges.tolist()):
-                yield self._corrupt(pos, end, next_offset)
 
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
@@ -410,7 +406,7 @@ def scan_headers(
     return BatchColumns.concat(found), scan.held_back
 
 
-class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
+class SegmentReader:
     """Reads once, forward. After the last item, `position` is where reading stopped, and `stopped` the reason."""
 
     def __init__(self, scan: SegmentScan, from_offset: int, end_offset: int | None, decoded_to: int) -> None:
@@ -420,7 +416,6 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self._end_offset = end_offset
         self._decoded_to = decoded_to
         self._past_end_at: int | None = None  # the position of the first batch that ends at or after end_offset
-        self._items = self._read()
 
     @property
     def position(self) -> int:
@@ -437,10 +432,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         """The reason why the last batch is held back; None: it is not."""
         return self._scan.why_unconfirmed
 
-    def __next__(self) -> RecordColumns | CorruptBatch:
-        return next(self._items)
-
-    def _read(self) -> Iterator[RecordColumns | CorruptBatch]:
+    def __iter__(self) -> Iterator[RecordColumns | CorruptBatch]:
         for run in self._scan.runs():
             if isinstance(run, Run):
                 start = int(np.searchsorted(run.batches.last_offset, self._from_offset))

@@ -50,7 +50,7 @@ from kgroups_spark.replay.state import (
     plain_entries,
 )
 from kgroups_spark.tables.definitions import REREAD
-from kgroups_spark.tables.rows import no_rows, table_batch
+from kgroups_spark.tables.rows import no_rows, table_of_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 
 
@@ -246,7 +246,7 @@ def corrected_changes(
     """
     last: list[Output] = []
 
-    def new(rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    def new(rows: pa.Table) -> pa.Table:
         return rows.filter(pc.greater_equal(rows.column("log_offset"), history_from))
 
     for name, rows in replay.changes():
@@ -269,7 +269,7 @@ def corrected_changes(
         yield name, new(rows.filter(pa.array(stays, pa.bool_())))
     for name, kind in VERSIONS.items():
         of_kind = [version for version in right if isinstance(version, kind)]
-        yield name, new(table_batch(name, kind._fields, of_kind, audit_id=replay.night.audit_id))
+        yield name, new(table_of_rows(name, kind._fields, of_kind, audit_id=replay.night.audit_id))
     return now
 
 

@@ -22,7 +22,7 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, Coordin
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.offsets.columns import GroupKey, milliseconds
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, LAST_MS, to_epoch_ms
 
@@ -54,61 +54,45 @@ class GroupTraffic:
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
-        group_ids = keys.groups
-        self.add_commits(
-            group_ids,
-            number[commits.rows] * len(group_ids) + keys.group[commits.code],
-            records.timestamp[commits.rows],
-            commits.is_tombstone,
-            records.is_transactional[commits.rows],
-            size[commits.rows],
-        )
         for row, record in others:
             self.add_record((int(number[row]), record.group_id), int(records.timestamp[row]), int(size[row]))
-
-    def add_commits(
-        self,
-        group_ids: list[str],
-        group: NDArray[np.int64],
-        timestamp: NDArray[np.int64],
-        is_tombstone: NDArray[np.bool_],
-        is_transactional: NDArray[np.bool_],
-        size_bytes: NDArray[np.int64],
-    ) -> None:
-        """Adds offset commits of one chunk. `group`: the number of the partition, times the number of groups, plus the
-        index in `group_ids`. `timestamp` is in epoch ms, -1 for none."""
-        if not len(group):
+        group_ids, rows = keys.groups, commits.rows
+        if not len(rows):
             return
+        # The number of the partition, times the number of groups, plus the index of the group.
+        group = number[rows] * len(group_ids) + keys.group[commits.code]
         used = np.arange(len(group_ids))
         if int(group.max()) >= len(used):
             used, group = np.unique(group, return_inverse=True)
         # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
+        timestamp, is_tombstone = records.timestamp[rows], commits.is_tombstone
         hours = np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
         hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
         width = len(used)
         at = group if hour is None else hour * width + group
-        size = width * len(hour_values)
-        counts = np.zeros((size, 5), np.int64)
-        counts[:, COMMITS] = np.bincount(at[~is_tombstone], minlength=size)
-        counts[:, TOMBSTONES] = np.bincount(at[is_tombstone], minlength=size)
-        counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[~is_tombstone & is_transactional], minlength=size)
-        counts[:, BYTES] = np.bincount(at, weights=size_bytes, minlength=size)
-        for row in np.nonzero(counts[:, BYTES])[0].tolist():
-            number, name = divmod(int(used[row % width]), len(group_ids))
-            self.counts[(number, group_ids[name]), int(hour_values[row // width])] += counts[row]
+        cells = width * len(hour_values)
+        counts = np.zeros((cells, 5), np.int64)
+        counts[:, COMMITS] = np.bincount(at[~is_tombstone], minlength=cells)
+        counts[:, TOMBSTONES] = np.bincount(at[is_tombstone], minlength=cells)
+        is_transactional = ~is_tombstone & records.is_transactional[rows]
+        counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[is_transactional], minlength=cells)
+        counts[:, BYTES] = np.bincount(at, weights=size[rows], minlength=cells)
+        for cell in np.nonzero(counts[:, BYTES])[0].tolist():
+            number_of, name = divmod(int(used[cell % width]), len(group_ids))
+            self.counts[(number_of, group_ids[name]), int(hour_values[cell // width])] += counts[cell]
 
     def add_record(self, group: GroupKey, timestamp: int, size_bytes: int) -> None:
         """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
         hour = NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS
         self.counts[group, hour] += np.array([0, 0, 0, 1, size_bytes])
 
-    def batch(self, audit_id: int, partitions: Sequence[int]) -> pa.RecordBatch:
+    def rows(self, audit_id: int, partitions: Sequence[int]) -> pa.Table:
         """Rows of `group_traffic`; `partitions`: those of the log."""
         rows = [
             (partitions[number], group_id, None if hour == NO_HOUR else hour * HOUR_MS, *counts.tolist())
             for ((number, group_id), hour), counts in self.counts.items()
         ]
-        return table_batch("group_traffic", None, rows, audit_id=audit_id)
+        return table_of_rows("group_traffic", None, rows, audit_id=audit_id)
 
 
 def summed(rows: pa.Table) -> pa.Table:

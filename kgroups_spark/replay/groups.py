@@ -27,9 +27,9 @@ from kgroups_spark.offsets.columns import (
     JoinedLog,
     Markers,
     SlotRange,
-    codes,
     latest_at,
     milliseconds,
+    numbered,
     starts_of,
 )
 from kgroups_spark.offsets.effects import Quiet
@@ -122,10 +122,10 @@ class HeldByColumns:
     sorted by group and log offset."""
 
     def __init__(self, holdings: pa.Table, log: JoinedLog) -> None:
-        holdings, since = holdings.unify_dictionaries(), numbers(holdings["since"])
+        since = numbers(holdings["since"])
         self._since, number = since.tolist(), log.number_at(since)
         self._committed, self._pending = (flags(holdings[name]).tolist() for name in ("has_committed", "has_pending"))
-        starts = np.flatnonzero(starts_of(number, codes(holdings, "group_id"))).tolist()
+        starts = np.flatnonzero(starts_of(number, numbered(holdings["group_id"])[0])).tolist()
         names = holdings.column("group_id").take(pa.array(starts, pa.int64())).to_pylist()
         ends = [*starts[1:], len(holdings)]
         keys = zip(number[starts].tolist(), names, strict=True)

@@ -32,7 +32,7 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
-from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_batch, timestamps, with_columns
+from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_of_rows, timestamps, with_columns
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
@@ -43,6 +43,7 @@ from kgroups_spark.words import to_epoch_ms
 
 
 OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
+OUTCOMES_OF_ROWS = pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]])
 
 
 # Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
@@ -58,60 +59,45 @@ class CommitBatches:
         # Rows in transactions without a marker so far, with their producers.
         self._held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
         self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
 
     def add(
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
-        """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows are complete."""
-        batch, rows = self._batch(records, commits, keys), commits.rows
+        """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows have an outcome, or need
+        none. The others wait."""
+        rows = commits.rows
+        given = [(self._batch(records, commits, keys), records.producer_id[rows], records.is_transactional[rows])]
         if self._held and len(markers):
             held, self._held = self._held, []
             (whole,) = pa.Table.from_batches([each for each, _ in held]).combine_chunks().to_batches()
             producers = np.concatenate([producer_id for _, producer_id in held])
-            self._wait(self._settled(whole, producers, np.ones(len(producers), np.bool_), markers))
-        self._wait(self._settled(batch, records.producer_id[rows], records.is_transactional[rows], markers))
-        if self._rows >= ROWS_AT_ONCE:
+            given.insert(0, (whole, producers, np.ones(len(producers), np.bool_)))
+        for batch, producer_id, is_transactional in given:
+            if is_transactional.any():
+                row, marker = np.flatnonzero(is_transactional), np.full(len(producer_id), -1)
+                marker[row] = next_marker(producer_id[row], batch.column("log_offset").to_numpy()[row], markers)
+                has_ended, waits = marker >= 0, is_transactional & (marker < 0)
+                if waits.any():
+                    self._held.append((batch.take(pa.array(np.flatnonzero(waits))), producer_id[waits]))
+                if has_ended.any():
+                    is_abort = pa.array((markers.outcome[marker] == ABORT).astype(np.int8), mask=~has_ended)
+                    outcome = pa.DictionaryArray.from_arrays(is_abort, OUTCOMES_OF_ROWS)
+                    offset = pa.array(markers.log_offset[marker], mask=~has_ended)
+                    batch = with_columns(batch, outcome=outcome, marker_offset=offset)
+                batch = batch.take(pa.array(np.flatnonzero(~waits))) if waits.any() else batch
+            self._waiting.append(batch)
+        if sum(batch.num_rows for batch in self._waiting) >= ROWS_AT_ONCE:
             yield from self._lot()
 
     def rest(self) -> Iterator[pa.Table]:
         """The remaining rows at the end of the range."""
-        for batch, _ in self._held:
-            self._wait(batch)
-        if self._rows:
+        self._waiting += [batch for batch, _ in self._held]
+        if any(batch.num_rows for batch in self._waiting):
             yield from self._lot()
-
-    def _settled(
-        self,
-        batch: pa.RecordBatch,
-        producer_id: NDArray[np.int64],
-        is_transactional: NDArray[np.bool_],
-        markers: Markers,
-    ) -> pa.RecordBatch:
-        """The rows with a known outcome after this chunk; the others are kept."""
-        row = np.flatnonzero(is_transactional)
-        if not len(row):
-            return batch
-        marker = np.full(len(producer_id), -1)
-        marker[row] = next_marker(producer_id[row], batch.column("log_offset").to_numpy()[row], markers)
-        has_ended, waits = marker >= 0, is_transactional & (marker < 0)
-        if waits.any():
-            self._held.append((batch.take(pa.array(np.flatnonzero(waits))), producer_id[waits]))
-        if has_ended.any():
-            is_abort = pa.array((markers.outcome[marker] == ABORT).astype(np.int8), mask=~has_ended)
-            outcome = pa.DictionaryArray.from_arrays(is_abort, pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]]))
-            offset = pa.array(markers.log_offset[marker], mask=~has_ended)
-            batch = with_columns(batch, outcome=outcome, marker_offset=offset)
-        return batch.take(pa.array(np.flatnonzero(~waits))) if waits.any() else batch
-
-    def _wait(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self._waiting.append(batch)
-            self._rows += batch.num_rows
 
     def _lot(self) -> Iterator[pa.Table]:
         """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
-        waiting, self._waiting, self._rows = self._waiting, [], 0
+        waiting, self._waiting = self._waiting, []
         table = in_one_chunk(pa.Table.from_batches(waiting))
         waiting.clear()
         group_id, topic = (ranks(table.column(name).chunk(0)) for name in ("group_id", "topic"))
@@ -153,7 +139,7 @@ class CommitBatches:
             "producer_id": _masked(producer_id, producer_id < 0),
             "producer_epoch": _masked(producer_epoch, producer_id < 0),
             "is_transactional": pa.array(records.is_transactional[rows]),
-            "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), pa.array(["committed", "aborted"])),
+            "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), OUTCOMES_OF_ROWS),
             "marker_offset": pa.nulls(n, pa.int64()),
             "raw_key": pa.nulls(n, pa.binary()),
             "raw_value": pa.nulls(n, pa.binary()),
@@ -263,7 +249,7 @@ class HistoryRows:
     log: JoinedLog
     records: RecordColumns
 
-    def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.RecordBatch:
+    def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.Table:
         # Read once: the properties compute these arrays on each access.
         is_transactional, offset_delta = self.records.is_transactional, self.records.offset_delta
         rows = [
@@ -284,9 +270,9 @@ class HistoryRows:
             )
             for row, record in decoded
         ]
-        return table_batch("group_records", None, rows, audit_id=self.audit_id)
+        return table_of_rows("group_records", None, rows, audit_id=self.audit_id)
 
-    def markers(self, markers: list[Marker]) -> pa.RecordBatch:
+    def markers(self, markers: list[Marker]) -> pa.Table:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
         rows = [
             (
@@ -301,9 +287,9 @@ class HistoryRows:
             )
             for marker in markers
         ]
-        return table_batch("transaction_markers", None, rows, audit_id=self.audit_id)
+        return table_of_rows("transaction_markers", None, rows, audit_id=self.audit_id)
 
-    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
+    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.Table:
         # A control record never begins a transaction.
         is_transactional = self.records.is_transactional & ~self.records.is_control
         rows = [
@@ -323,7 +309,7 @@ class HistoryRows:
             )
             for row, what in bad
         ]
-        return table_batch("quarantine", None, rows, audit_id=self.audit_id, resolved_by=None)
+        return table_of_rows("quarantine", None, rows, audit_id=self.audit_id, resolved_by=None)
 
     def _place(self, row: int) -> tuple[int, int, int | None]:
         timestamp = int(self.records.timestamp[row])
@@ -347,7 +333,7 @@ def load_fails(what: Undecodable, release: Release) -> bool:
 
 def corrupt_batch_rows(
     audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
-) -> pa.RecordBatch:
+) -> pa.Table:
     """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
     it was fetched from a cluster."""
     known = {
@@ -362,7 +348,7 @@ def corrupt_batch_rows(
         "file_position": None if path is None else batch.position,
         "raw_value": batch.raw,
     }
-    return table_batch("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
+    return table_of_rows("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
 
 
 # Undecodable records in quarantine, decoded again by software that knows more types and versions.

@@ -42,7 +42,7 @@ from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
 from kgroups_spark.tables.rows import with_columns
 
-Output = tuple[str, pa.Table | pa.RecordBatch]
+Output = tuple[str, pa.Table]
 
 
 # Memory for the decoded keys of a range's offset commits: some 600,000 keys, which are then not decoded again.
@@ -90,17 +90,20 @@ class RangeDecoder:
         """
         waiting = list[Chunk]()
         for number, log_range in enumerate(self._ranges):
+            progress, partition = self.progresses[number], self._partitions[number]
+            reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, progress)
             try:
-                read = self._read(number) if self._is_alone else list(self._read(number))
+                items = reader.items() if self._is_alone else [(path, _copied(item)) for path, item in reader.items()]
             except NotReadable as err:
                 self.progresses[number] = RangeProgress.of(log_range, given_up=str(err))
                 continue
-            for each in read:
-                if isinstance(each, pa.RecordBatch):
-                    yield "quarantine", each
-                    continue
-                waiting.append(each)
-                if self._is_alone or sum(len(chunk.records.data) for chunk in waiting) >= JOINED_BYTES:
+            for path, item in items:
+                if not isinstance(item, CorruptBatch):
+                    progress.note(item)
+                    waiting.append(Chunk(number, path, item))
+                elif (log_offset := reader.place_of(item, path)) is not None and self._is_new:
+                    yield "quarantine", corrupt_batch_rows(self._context.audit_id, partition, log_offset, item, path)
+                if waiting and (self._is_alone or sum(len(each.records.data) for each in waiting) >= JOINED_BYTES):
                     yield from self.decoded(waiting)
                     waiting = []
         yield from self.decoded(waiting)
@@ -111,7 +114,7 @@ class RangeDecoder:
         for table in self._batches.rest():
             self._topics.add_commits(table)
             yield "offset_commits", table
-        counts = self._traffic.batch(self._context.audit_id, self._partitions)
+        counts = self._traffic.rows(self._context.audit_id, self._partitions)
         if counts.num_rows and self._is_new:
             yield "group_traffic", counts
         if self._is_new:
@@ -122,17 +125,6 @@ class RangeDecoder:
         for number, progress in enumerate(self.progresses):
             progress.large_records, progress.times_off = self._odd.of(number)
             progress.partition_counts = fitting_partition_counts(groups[number], progress.offsets_partition)
-
-    def _read(self, number: int) -> Iterator[Chunk | pa.RecordBatch]:
-        """The chunks of a range, and rows of quarantine for its damage."""
-        progress, partition = self.progresses[number], self._partitions[number]
-        reader = RangeReader(self._ranges[number], self._context, OFFSETS_TOPIC, progress)
-        for path, item in reader.items():
-            if not isinstance(item, CorruptBatch):
-                progress.note(item)
-                yield Chunk(number, path, item if self._is_alone else _copied(item))
-            elif (log_offset := reader.place_of(item, path)) is not None and self._is_new:
-                yield corrupt_batch_rows(self._context.audit_id, partition, log_offset, item, path)
 
     def decoded(self, chunks: Sequence[Chunk]) -> Iterator[Output]:
         """The same of some chunks."""
@@ -181,8 +173,10 @@ class RangeDecoder:
             self._commits.keys = OffsetKeys()
 
 
-def _copied(records: RecordColumns) -> RecordColumns:
+def _copied(records: RecordColumns | CorruptBatch) -> RecordColumns | CorruptBatch:
     """The records with bytes of their own, no more than they need."""
+    if isinstance(records, CorruptBatch):
+        return records
     key, value = records.key_start, records.value_start
     end = int(np.maximum(key + records.key_length, value + records.value_length).max(initial=0))
     start = int(np.minimum(key, value).min(initial=end))

@@ -22,12 +22,12 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED, user_data_json
 from kgroups_spark.offsets.columns import NEITHER, TEXT, GroupKey, JoinedLog, Markers, starts_of
 from kgroups_spark.offsets.effects import MOVES
-from kgroups_spark.offsets.expiry import NOWHERE, are_among, rows_among
+from kgroups_spark.offsets.expiry import NOWHERE, rows_among
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.state import Transactions
 from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.replay.groups import GroupFacts, GroupTimes
-from kgroups_spark.tables.rows import by_name, column, constant, flags, numbers, table_batch, table_of, where
+from kgroups_spark.tables.rows import by_name, column, constant, flags, numbers, table_of, table_of_rows, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Member columns that go into the tables unchanged.
@@ -167,9 +167,8 @@ def committed_rows(replayed: ReplayedOffsets, groups: Sequence[GroupKey], **cons
     columns = replayed.log.parted(where(replayed.state.offsets, ~replayed.is_pending))
     names = pa.array([name for _, name in groups], pa.string())
     partitions = pa.array(replayed.log.partitions[[number for number, _ in groups]], pa.int32())
-    is_known = are_among([columns["offsets_partition"], columns["group_id"].cast(pa.string())], [partitions, names])
-    rows = len(columns["group_id"])
-    return table_of("committed_offsets", columns | {"is_orphan": pa.array(~is_known)}, rows, **constants)
+    at = rows_among([columns["offsets_partition"], columns["group_id"].cast(pa.string())], [partitions, names])
+    return table_of("committed_offsets", columns | {"is_orphan": pa.array(at == NOWHERE)}, len(at), **constants)
 
 
 def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
@@ -229,13 +228,11 @@ WITHOUT_CAUSE = ("topic_recreated", "offset_unset")
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
 
 
-def event_batches(
-    events: Sequence[tuple[int, GroupEvent | MemberEvents]], **constants: Any
-) -> Iterator[pa.RecordBatch | pa.Table]:
+def event_batches(events: Sequence[tuple[int, GroupEvent | MemberEvents]], **constants: Any) -> Iterator[pa.Table]:
     """The events and their offsets partitions as rows, in no order."""
     single = [(number, *event) for number, event in events if isinstance(event, GroupEvent)]
     if single:
-        yield table_batch("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
+        yield table_of_rows("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
     of_members = [(number, event) for number, event in events if isinstance(event, MemberEvents)]
     if of_members:
         yield _member_rows(of_members, constants)

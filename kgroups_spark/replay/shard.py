@@ -37,7 +37,7 @@ from kgroups_spark.replay.groups import GroupReplay, HeldByColumns, PlacedRecord
 from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches, move_event_rows
 from kgroups_spark.replay.state import LogState, ShardGroups
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import as_table, by_name, no_rows, numbers, table_batch, with_columns
+from kgroups_spark.tables.rows import by_name, no_rows, numbers, table_of_rows, with_columns
 
 # Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
@@ -45,7 +45,7 @@ ROWS_AT_ONCE = 16384
 
 # By offsets partition: the log offset at which each audit ended and its retention in ms, ascending.
 AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
-Output = tuple[str, pa.RecordBatch | pa.Table]
+Output = tuple[str, pa.Table]
 # A group record at which a coordinator's load fails, and the reason.
 Failure = tuple[PlacedRecord, str]
 
@@ -175,7 +175,7 @@ class ShardReplay:
                 for (at, time, _, producer_id, record), detail in self.failures
             ]
             columns = ("offsets_partition", *MISREAD_COLUMNS)
-            yield "quarantine", table_batch("quarantine", columns, rows, audit_id=audit_id, **LOAD_WOULD_FAIL)
+            yield "quarantine", table_of_rows("quarantine", columns, rows, audit_id=audit_id, **LOAD_WOULD_FAIL)
 
     def _changes(self) -> Iterator[Output]:
         audit_id = self.night.audit_id
@@ -187,7 +187,7 @@ class ShardReplay:
         for name, kind in shard_rows.VERSIONS.items():
             rows = [change for change in changes if isinstance(change, kind)]
             if rows:
-                yield name, table_batch(name, kind._fields, rows, audit_id=audit_id)
+                yield name, table_of_rows(name, kind._fields, rows, audit_id=audit_id)
         on_demand = [change for change in changes if isinstance(change, MemberVersions)]
         for batch in member_version_batches(on_demand, self.night.release, audit_id=audit_id):
             yield "group_member_versions", batch
@@ -200,7 +200,7 @@ class ShardReplay:
         needed = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
         for name, rows in self._tables():
             if name in needed:
-                needed[name].append(as_table(rows).select(DECIDED_BY[name]).cast(columns_needed(name)))
+                needed[name].append(rows.select(DECIDED_BY[name]).cast(columns_needed(name)))
             yield name, rows
         # The groups that have noted producers.
         noted, schema = self._offsets.state.noted, columns_needed(HELD_GROUPS)
@@ -222,18 +222,16 @@ class ShardReplay:
         ):
             all_rows = itertools.chain.from_iterable(rows)
             while some := list(itertools.islice(all_rows, ROWS_AT_ONCE)):
-                yield name, table_batch(name, row_type._fields, some, audit_id=audit_id)
+                yield name, table_of_rows(name, row_type._fields, some, audit_id=audit_id)
         on_demand = ((each.offsets_partition, group) for each in shards for group in each.groups_on_demand())
         for batch in member_batches(on_demand, night.topics, self.night.release, audit_id=audit_id):
             yield "group_members", batch
         known = [(number, group_id) for number, groups in enumerate(shards) for group_id in groups.groups]
-        for name, table in (
-            ("committed_offsets", offset_rows.committed_rows(offsets, known, audit_id=audit_id)),
-            ("pending_offsets", offset_rows.pending_rows(offsets, audit_id=audit_id)),
-            ("open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, audit_id=audit_id)),
-        ):
-            if len(table):
-                yield name, table
+        yield "committed_offsets", offset_rows.committed_rows(offsets, known, audit_id=audit_id)
+        if offsets.is_pending.any():
+            yield "pending_offsets", offset_rows.pending_rows(offsets, audit_id=audit_id)
+        if len(offsets.state.transactions):
+            yield "open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, audit_id=audit_id)
 
 
 @dataclass(frozen=True)
@@ -258,7 +256,7 @@ class ReadBy:
             {number: audit_ids[span] for number, span in of_partition.items()},
         )
 
-    def with_audit_ids(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+    def with_audit_ids(self, rows: pa.Table) -> pa.Table:
         """Rows of one table and one offsets partition, with the audits that read them as audit_id."""
         if not rows.num_rows:
             return rows

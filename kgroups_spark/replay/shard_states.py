@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -17,10 +17,11 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter, rows_of_state
 from kgroups_spark.replay.shard import Night
-from kgroups_spark.replay.sinks import Given, Made, Sink, sink_of
+from kgroups_spark.replay.sinks import Given, Made, Sink, TaskOutput, sink_of
 from kgroups_spark.replay.stages import ShardTask, Task, replay_shards
 from kgroups_spark.replay.stored_history import (
     Checkpoint,
+    PartReader,
     StoredFile,
     StoredHistory,
     StoredTable,
@@ -152,18 +153,27 @@ def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
     return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
 
 
+class KeepTask(NamedTuple):
+    """The states at the end of replays, without anything else."""
+
+    replay: ShardTask
+
+    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
+        return (output for output in self.replay.outputs(reader) if output[0] == CHECKPOINTS)
+
+
 def states_at(
     stored: Stored, horizon: Mapping[int, int], release_version: str, audit_id: int
-) -> tuple[TaskShards, ShardTask]:
+) -> tuple[TaskShards, KeepTask]:
     """The tasks that return the state at H of each partition, as rows of checkpoints that stay. They replay its
     history, all of finished audits, from its newest checkpoint on if that is usable."""
     lake, ends = stored.lake, dict(horizon)
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
     begins = usable_checkpoints(kept_checkpoints(lake), release_version)
     history = StoredHistory(stored.tables(), replaced=lake.replaced, begins=begins, horizons=ends)
-    night, tables = Night(audit_id, release_version, None, Topics()), frozenset({CHECKPOINTS})
     tasks = task_shards({number: records[number] for number in horizon}, lake.runner.slots)
-    return tasks, ShardTask(night, ends, stored=history, reason=KEEP, tables=tables)
+    night = Night(audit_id, release_version, None, Topics())
+    return tasks, KeepTask(ShardTask(night, ends, stored=history, reason=KEEP))
 
 
 def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:

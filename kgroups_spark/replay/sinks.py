@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -20,12 +21,11 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.stored_history import StoredFile, StoredTable, part_schema, shards_in_file
 from kgroups_spark.sources.files import Task, file_system
 from kgroups_spark.spark.tasks import Files, Line, Runner, line_batch
-from kgroups_spark.tables.rows import as_table, sorted_by
+from kgroups_spark.tables.rows import sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, WORK_FOLDER
 from kgroups_spark.words import counted
 
-Rows: TypeAlias = "pa.Table | pa.RecordBatch"
-TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
+TaskOutput: TypeAlias = "tuple[str, pa.Table] | ForReplay | Fact | ShardBegins | ShardLost"
 # The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
@@ -63,7 +63,7 @@ class ForReplay(NamedTuple):
     """Rows that do not go to a table: the replay completes them first, or an earlier audit read them (`is_again`)."""
 
     table: str
-    rows: Rows
+    rows: pa.Table
     is_again: bool = False
 
 
@@ -99,15 +99,14 @@ class PartCollector:
         self._lake_uri, self._audit_id = lake_uri, audit_id
         self._parts: Parts = {}
 
-    def add(self, name: str, rows: Rows) -> Iterator[Part]:
+    def add(self, name: str, rows: pa.Table) -> Iterator[Part]:
         """Adds rows; yields a part once it is full."""
-        table = as_table(rows)
-        if not table.num_rows:
+        if not len(rows):
             return
-        kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
+        kind = name, rows["reason"][0].as_py() if name == CHECKPOINTS else None
         was = self._parts.get(kind, Growing())
-        size_bytes = was.size_bytes + table.nbytes
-        growing = was._replace(waiting=(*was.waiting, table), rows=was.rows + len(table), size_bytes=size_bytes)
+        size_bytes = was.size_bytes + rows.nbytes
+        growing = was._replace(waiting=(*was.waiting, rows), rows=was.rows + len(rows), size_bytes=size_bytes)
         self._parts[kind] = growing
         # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
         if growing.size_bytes >= BYTES_TO_SORT if order_of_night(name) else 2 * growing.rows >= ROWS_PER_GROUP:
@@ -194,18 +193,19 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
 
 @dataclass
 class Sink:
-    """Tasks write parts, each kind of rows under its own URI. `rows`: their number so far, by table."""
+    """Tasks write parts, each kind of rows under its own URI. `rows`: their number so far, by table. `parts`: by kind
+    and table."""
 
     runner: Runner
     folders: Mapping[str, str]
     audit_id: int
     rows: Counter[str] = field(default_factory=Counter)
-    parts: list[tuple[str, Part]] = field(default_factory=list)
+    parts: defaultdict[tuple[str, str], list[Part]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def size(self) -> str:
         """The amount so far, as text for people."""
-        return counted(sum(kind == ROWS for kind, _ in self.parts), "part")
+        return counted(sum(len(parts) for (kind, _), parts in self.parts.items() if kind == ROWS), "part")
 
     def run(self, given: Given, work: Work) -> Made:
         """Runs one action: the work of each task on its input."""
@@ -213,12 +213,7 @@ class Sink:
 
     def task(self, work: Work) -> Task:
         """The work of a task, whose rows it writes, and reports."""
-        collectors = {kind: PartCollector(uri, self.audit_id) for kind, uri in self.folders.items()}
-
-        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from map(line_batch, written(work(batches), collectors))
-
-        return task
+        return partial(written, work, {kind: PartCollector(uri, self.audit_id) for kind, uri in self.folders.items()})
 
     def took(self, lines: Iterable[Line]) -> Made:
         """The parts and facts that the tasks of an action reported."""
@@ -228,7 +223,7 @@ class Sink:
                 made.facts.append(reported)
                 continue
             part = Part(**reported)
-            self.parts.append((kind, part))
+            self.parts[kind, part.table].append(part)
             if kind == ROWS:
                 made.rows[part.table] += part.records
         self.rows.update(made.rows)
@@ -238,7 +233,7 @@ class Sink:
         """All rows of these kinds so far as input of the replay, by table."""
         tables = {}
         for name in names:
-            found = [(kind, part) for kind, part in self.parts if kind in kinds and part.table == name]
+            found = [(kind, part) for kind in kinds for part in self.parts[kind, name]]
             folder = self.folders[found[0][0]] if found else ""
             files = (StoredFile(part.path, shards_in_file(name, json.loads(part.stats_json))) for _, part in found)
             label = f"{name} {'again' if AGAIN in kinds else 'new'}"
@@ -248,26 +243,25 @@ class Sink:
 
     def append(self, writer: LakeWriter, name: str) -> None:
         """Adds the rows to the table; no rows, no commit."""
-        writer.append_parts(name, self._of(name))
+        writer.append_parts(name, self.parts[ROWS, name])
 
     def replace(self, writer: LakeWriter, name: str, keep_audit: int | None = None) -> None:
         """Replaces the table's rows, except those of `keep_audit`, by these. An empty table and no rows: no commit."""
-        writer.replace_parts(name, self._of(name), keep_audit)
+        writer.replace_parts(name, self.parts[ROWS, name], keep_audit)
 
     def table(self, writer: LakeWriter, name: str) -> pa.Table:
         """The rows of a table, in the driver's memory."""
-        return writer.lake.dataset(name, [part.path for part in self._of(name)]).to_table()
-
-    def _of(self, name: str) -> list[Part]:
-        return [part for kind, part in self.parts if kind == ROWS and part.table == name]
+        return writer.lake.dataset(name, [part.path for part in self.parts[ROWS, name]]).to_table()
 
 
-def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:
-    """Writes the rows of a task, each kind by its collector; yields the parts with their kind, and the facts, in
-    lots."""
+def written(
+    work: Work, collectors: Mapping[str, PartCollector], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes the rows of a task, each kind by its collector; yields lots of lines: the parts with their kind, and the
+    facts."""
     lines, marks = list[Line](), dict[str, Parts]()
     of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
-    for output in outputs:
+    for output in work(batches):
         if isinstance(output, ShardBegins):
             lines += of_shard or ()
             of_shard, marks = [], {kind: collector.mark() for kind, collector in collectors.items()}
@@ -285,7 +279,7 @@ def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollecto
             parts = [(kind, asdict(part)) for part in collectors[kind].add(name, rows)]
             (lines if of_shard is None else of_shard).extend(parts)
         if len(lines) >= LINES_AT_ONCE:
-            yield lines
+            yield line_batch(lines)
             lines = []
     rest = [(kind, asdict(part)) for kind, collector in collectors.items() for part in collector.rest()]
-    yield [*lines, *(of_shard or ()), *rest]
+    yield line_batch([*lines, *(of_shard or ()), *rest])

@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.offsets.columns import LARGEST_KEY
-from kgroups_spark.offsets.expiry import decided_before
 from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
 from kgroups_spark.replay.range_decoder import decoded_again, readings
 from kgroups_spark.replay.ranges import LogRange, LogTimes, RangeProgress, ReadContext
-from kgroups_spark.replay.shard import Night, Output, ReadBy, ShardReplay
+from kgroups_spark.replay.shard import Night, Output, ShardReplay
 from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, loaded, saved
 from kgroups_spark.replay.stored_history import (
@@ -37,8 +36,8 @@ from kgroups_spark.replay.stored_history import (
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.definitions import NIGHT
-from kgroups_spark.tables.rows import as_table, no_rows
-from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
+from kgroups_spark.tables.rows import constant, no_rows, with_columns
+from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
 @contextmanager
@@ -157,9 +156,7 @@ class ShardTask:
     given         other tables of a night: saved states, the previous decisions, traffic
     read_again    by offsets partition the end of a log that was read again, and `again` the history in it
     decoded_again quarantine with records that this audit has decoded again and group_traffic does not count yet
-    read_by       in a rebuild: the audit that read each record. Rows of history get its number; in a night, the night's
     reason        the reason in the saved state
-    tables        the tables with wanted rows; None: all of them
     """
 
     night: Night
@@ -171,42 +168,36 @@ class ShardTask:
     read_again: Mapping[int, int] = field(default_factory=dict)
     again: StoredHistory | None = None
     decoded_again: StoredTable | None = None
-    read_by: ReadBy | None = None
     reason: str = NIGHT
-    tables: frozenset[str] | None = None
 
     @property
     def audit_id(self) -> int:
         return self.night.audit_id
 
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        """The wanted (table, rows) of the reader's shards, including their new state; a night adds as a fact that it
-        replayed them. It replays small shards together, if their log offsets laid end to end are numbers."""
+    def outputs(self, reader: PartReader) -> Iterator[Output | Fact]:
+        """(table, rows) of the reader's shards, including their new state; a night adds as a fact that it replayed
+        them. It replays small shards together, if their log offsets laid end to end are numbers."""
         together = self.is_night and sum(map(self.ends.__getitem__, reader.shards)) < LARGEST_KEY
         for only in [ALL_SHARDS] if together else reader.shards:
-            for table, rows in self._all(reader, only):
-                if rows.num_rows and (self.tables is None or table in self.tables):
-                    by = self.read_by if TABLES[table].kind == "history" else None
-                    yield table, rows if by is None else by.with_audit_ids(rows)
+            replay = self._replay(reader, only)
+            yield from replay.outputs()
+            made = made_by(self.audit_id, self.reason, self.night.release_version)
+            yield CHECKPOINTS, checkpoint_rows(saved(replay.state), self.ends, made)
+            if EXPIRY in self.given:
+                before = reader.rows(self.given[EXPIRY], only)
+                ours = with_columns(before, audit_id=constant(self.audit_id, len(before), pa.int64()))
+                yield PREVIOUS, ours.append_column("decided_by", before["audit_id"])
+            traffic = [reader.rows(self.given[TRAFFIC], only)] if TRAFFIC in self.given else []
+            if self.decoded_again is not None:
+                for number in reader.shards if only == ALL_SHARDS else (only,):
+                    rows = reader.rows(self.decoded_again, number)
+                    rows = rows.filter(pc.field("resolved_by") == self.audit_id)
+                    decoded = decoded_again(rows, number, self.audit_id)
+                    traffic += [counted for name, counted in decoded if name == TRAFFIC]
+            if traffic:
+                yield TRAFFIC, summed(pa.concat_tables(traffic))
         if self.is_night:
             yield Fact({"shards": reader.shards})
-
-    def _all(self, reader: PartReader, only: int) -> Iterator[Output]:
-        replay = self._replay(reader, only)
-        yield from replay.outputs()
-        made = made_by(self.audit_id, self.reason, self.night.release_version)
-        yield CHECKPOINTS, checkpoint_rows(saved(replay.state), self.ends, made)
-        if EXPIRY in self.given:
-            yield PREVIOUS, decided_before(reader.rows(self.given[EXPIRY], only), self.night.audit_id)
-        traffic = [reader.rows(self.given[name], only) for name in self.given if name == TRAFFIC]
-        if self.decoded_again is not None:
-            for number in reader.shards if only == ALL_SHARDS else (only,):
-                rows = reader.rows(self.decoded_again, number)
-                rows = rows.filter(pc.field("resolved_by") == self.audit_id)
-                decoded = decoded_again(rows, number, self.audit_id)
-                traffic += [as_table(counted) for name, counted in decoded if name == TRAFFIC]
-        if traffic:
-            yield TRAFFIC, summed(pa.concat_tables(traffic))
 
     def _replay(self, reader: PartReader, only: int) -> ShardReplay:
         shard = StoredShard(self.stored, reader, only)
@@ -221,12 +212,14 @@ class ShardTask:
             is_it = pc.and_(pc.equal(rows["audit_id"], self.state_of), pc.equal(rows["reason"], NIGHT))
             entries = (rows if pc.all(is_it).as_py() else rows.filter(is_it)).select(ENTRIES.names)
         of = (self.night, loaded(entries, self.night.release, history.log), history)
+        ranges = shard.ranges()
         if read_again := [number for number in history.log.partitions.tolist() if number in self.read_again]:
             assert self.again is not None
             (number,) = read_again
             again = StoredShard(self.again, reader, only).history(self.ends)
-            return CorrectedReplay(*of, shard.ranges(), again=again, end_offset=self.read_again[number])
-        return HistoryReplay(*of, shard.ranges(), shard.corrections(), shard.begins)
+            return CorrectedReplay(*of, ranges, again=again, end_offset=self.read_again[number])
+        corrections = shard.corrections()
+        return HistoryReplay(*of, ranges, corrections, shard.begins) if corrections else ShardReplay(*of, ranges)
 
 
 def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:

@@ -16,7 +16,7 @@ from kgroups_spark.coordinator import state_entries
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_payloads
 from kgroups_spark.coordinator.versions import Group
-from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, GroupKey, JoinedLog, as_type
+from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, GroupKey, JoinedLog
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
@@ -73,7 +73,7 @@ def saved(state: LogState) -> pa.Table:
         "payload": constant(None, count, pa.string()),
         "record_offset": offsets["log_offset"],
     }
-    arrays = [as_type(columns[f.name], f.type) for f in ENTRIES]
+    arrays = [columns[f.name].cast(f.type) for f in ENTRIES]
     return pa.concat_tables([plain_entries(others), pa.table(arrays, schema=ENTRIES)])
 
 
@@ -128,7 +128,7 @@ def loaded(entries: pa.Table, release: Release, log: JoinedLog = ALONE) -> LogSt
         "offset_delta": pa.nulls(len(of_offsets), pa.int32()),
         "is_transactional": of_offsets["producer_id"].is_valid(),
     }
-    arrays = [columns[f.name] if f.name in columns else as_type(of_offsets[f.name], f.type) for f in OFFSET_RECORDS]
+    arrays = [columns[f.name] if f.name in columns else of_offsets[f.name].cast(f.type) for f in OFFSET_RECORDS]
     others = where(entries, ~is_offset)
     rows = list(map(StateRow, *_lists(others.select(StateRow._fields))))
     shards = [ShardGroups({}, {}) for _ in range(len(log))]

@@ -63,7 +63,7 @@ from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 from kgroups_spark.spark.tasks import numbers_in
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.words import JAVA_INT_MAX, java_number
 
 # Replay of `__share_group_state` and `__transaction_state`: (state, records in log order) -> rows by table, new state.
@@ -241,7 +241,7 @@ class StateReplay:
         yield from self._shard.save()
         yield from self._gone
 
-    def tables(self, audit_id: int, settings: Settings) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def tables(self, audit_id: int, settings: Settings) -> Iterator[tuple[str, pa.Table]]:
         """The rows of the current tables, and of the state. `share_partitions` lack topic and init_state,
         `share_batches` topic: audit/state_log_plan.py has them from the group coordinator's log."""
         if isinstance(self._shard, ShareCoordinatorShard):
@@ -257,7 +257,7 @@ class StateReplay:
         place = {"log": self.log.topic, "state_partition": self.partition}
         yield "state_log_state", _rows("state_log_state", StateRow._fields, self.save(), audit_id, **place)
 
-    def take_events(self, audit_id: int) -> pa.RecordBatch:
+    def take_events(self, audit_id: int) -> pa.Table:
         """Rows of state_events since the last call."""
         is_share = self.log is SHARE_LOG
         fields, no_fields = (ShareEvent._fields, _OF_TRANSACTIONS) if is_share else (_TRANSACTION_EVENT, _OF_SHARES)
@@ -278,13 +278,13 @@ def _as_columns(row: TransactionalIdRow) -> list[Any]:
     return list(columns.values())
 
 
-def _rows(name: str, columns: tuple[str, ...], rows: Iterable[Any], audit_id: int, **constants: Any) -> pa.RecordBatch:
-    return table_batch(name, columns, list(rows), audit_id=audit_id, **constants)
+def _rows(name: str, columns: tuple[str, ...], rows: Iterable[Any], audit_id: int, **constants: Any) -> pa.Table:
+    return table_of_rows(name, columns, list(rows), audit_id=audit_id, **constants)
 
 
 # Replays a record; returns the reason if a load fails at it, None if it does not.
 Take = Callable[[StateRecord], str | None]
-Output = tuple[str, pa.RecordBatch]
+Output = tuple[str, pa.Table]
 
 RECORDS = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
 QUARANTINE = "state_quarantine"
@@ -357,7 +357,7 @@ class StateRangeDecoder:
 
     def _rows(self, name: str, rows: list[tuple[Any, ...]], **more: Any) -> Output:
         place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
-        return name, table_batch(name, None, rows, **place, **more)
+        return name, table_of_rows(name, None, rows, **place, **more)
 
 
 # One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.

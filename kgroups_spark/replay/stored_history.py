@@ -22,8 +22,8 @@ from kgroups_spark.lake.parts import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.columns import (
     EVERY_SLOT,
-    FIRST,
     HISTORY_COLUMNS,
+    SLOT,
     JoinedLog,
     SlotRange,
     from_border,
@@ -86,28 +86,32 @@ class StoredTable:
         """The files that may have rows of these shards."""
         return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
 
-    def of_shards(self, numbers: Collection[int]) -> pa.Table:
+    def rows(
+        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The rows of these shards and slots in its files; `columns` None: all columns. Only one shard has ranges."""
+        wanted, names = pc.field(self.shard).isin(sorted(numbers)), list(columns or self.columns)
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        return dataset.to_table(list(self.columns), filter=pc.field(self.shard).isin(sorted(numbers)), **_SCAN)
-
-    def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these slots of a shard in its files; `columns` None: all columns."""
-        wanted = pc.field(self.shard) == number
-        if slots.low is not None:
-            wanted &= from_border(slots.low)
+        if slots == EVERY_SLOT or not paths:
+            return dataset.to_table(names, filter=wanted, **_SCAN)
+        wanted &= from_border(slots.low)
         if slots.high is not None:
             wanted &= ~from_border(slots.high)
-        paths = [file.path for file in self.files if file.may_have([number])]
-        # Arrow compares no condition with the statistics of dictionary columns: plain columns choose the row groups.
+        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
+        # it compares texts row by row, which costs more than to compare those of the dictionaries.
         plain = dataset_of(self.name, self.uri, paths)
-        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        if paths:
-            chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
-            make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
-            fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
-            dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-        return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
+        chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
+        make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
+        fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+        dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+        found = [no_rows(pa.schema(map(dataset.schema.field, names)))]
+        for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **_SCAN):
+            rows = pa.Table.from_batches([batch])
+            is_in = slots.includes(rows) & np.isin(rows[self.shard].to_numpy(), list(numbers))
+            # Copied, so that the memory of the row group is free.
+            found.append(rows.select(names).filter(pa.array(is_in)))
+        return pa.concat_tables(found)
 
 
 @dataclass(frozen=True)
@@ -170,14 +174,11 @@ class PartReader:
 
     def rows(self, table: StoredTable, only: int = ALL_SHARDS, slots: SlotRange = EVERY_SLOT) -> pa.Table:
         """Rows of all shards, or `only` of one, and of these slots."""
-        wanted = next(
-            (each for each in self._large if slots != EVERY_SLOT and each.has(slots.low or FIRST)), EVERY_SLOT
-        )
-        if table.label not in self._last or self._last[table.label][0] != wanted:
+        read = next((each for each in self._large if slots != EVERY_SLOT and each.has(slots.low)), EVERY_SLOT)
+        if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
-            whole = wanted == EVERY_SLOT
-            read = table.of_shards(self.shards) if whole else table.of_slots(self.shards[0], wanted)
-            self._last[table.label] = wanted, sorted_by(read, table.shard)
+            whole = table.rows(self.shards, read)
+            self._last[table.label] = read, whole if len(self.shards) == 1 else sorted_by(whole, table.shard)
         rows = self._last[table.label][1]
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
@@ -187,15 +188,15 @@ class PartReader:
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
-            self._large = ranges_of(lambda *wanted: [commits.of_slots(self.shards[0], *wanted)], self._at_once)
-        found = list[SlotRange]()
-        for large in self._large or [EVERY_SLOT]:
-            rows = self.rows(commits, only, large)
-            small = [EVERY_SLOT]
-            if len(rows) > COMMITS_AT_ONCE:
-                small = ranges_of(lambda slots, _, rows=rows: [slots.of(rows)], COMMITS_AT_ONCE)  # type: ignore[misc]
-            found += map(large.both, small)
-        return found
+            at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
+            ranges, self._large = ranges_of(partial(commits.rows, self.shards), *at_once)
+            return ranges
+        rows = self.rows(commits, only)
+        return (
+            ranges_of(lambda each, _: each.of(rows), COMMITS_AT_ONCE)[0]
+            if len(rows) > COMMITS_AT_ONCE
+            else [EVERY_SLOT]
+        )
 
 
 def part_schema(table: str) -> pa.Schema:
@@ -244,34 +245,6 @@ class StoredHistory:
         is_record = pc.greater(quarantine.column("record_count"), 0)
         return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
-    def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
-        """The rows of a table that count, from rows of one offsets partition (ALL_SHARDS: of several of a night)."""
-        place, begin, masks = rows.column("log_offset"), self.begins.get(offsets_partition), list[pa.ChunkedArray]()
-        horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
-        if name == CHECKPOINTS:
-            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
-            masks.append(pc.equal(rows.column("reason"), REREAD))
-            if begin is not None:
-                later = pc.greater(rows.column("audit_id"), begin.audit_id)
-                made_since = pc.and_(pc.equal(place, begin.log_offset), later)
-                masks.append(pc.or_(pc.greater(place, begin.log_offset), made_since))
-        elif begin is not None:
-            masks.append(pc.greater_equal(place, begin.log_offset))
-        if horizon is not None:
-            masks.append((pc.less_equal if name == CHECKPOINTS else pc.less)(place, horizon))
-        if self.newest_audit is not None:
-            counts = pc.less_equal(rows["audit_id"], self.newest_audit)
-            decoded_too = self.decoded_by is not None and name in OF_GROUPS
-            masks.append(pc.or_(counts, pc.equal(rows["audit_id"], self.decoded_by)) if decoded_too else counts)
-        if self.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
-            group_id, groups = rows.column("group_id"), self.groups.get(offsets_partition, ())
-            is_one = pc.is_in(group_id.cast(pa.string()), pa.array(sorted(groups), pa.string()))
-            masks.append(pc.or_(is_one, pc.is_null(group_id)) if name == CHECKPOINTS else is_one)
-        if masks:
-            counts = reduce(pc.and_, masks)
-            rows = rows if pc.all(counts).as_py() else rows.filter(counts)
-        return self.replaced.counting(name, rows)
-
 
 @dataclass(frozen=True)
 class StoredShard:
@@ -301,7 +274,32 @@ class StoredShard:
         return 0 if begin is None else begin.log_offset
 
     def rows(self, name: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
-        return self.stored.counting(name, self.reader.rows(self.stored.tables[name], self.only, slots), self.only)
+        """The rows of a table that count, of these slots."""
+        stored, number, masks = self.stored, self.only, list[pa.ChunkedArray]()
+        rows = self.reader.rows(stored.tables[name], number, slots)
+        place, begin = rows["log_offset"], stored.begins.get(number)
+        if name == CHECKPOINTS:
+            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
+            masks.append(pc.equal(rows["reason"], REREAD))
+            if begin is not None:
+                made_since = pc.and_(pc.equal(place, begin.log_offset), pc.greater(rows["audit_id"], begin.audit_id))
+                masks.append(pc.or_(pc.greater(place, begin.log_offset), made_since))
+        elif begin is not None:
+            masks.append(pc.greater_equal(place, begin.log_offset))
+        if stored.horizons is not None:
+            is_before = pc.less_equal if name == CHECKPOINTS else pc.less
+            masks.append(is_before(place, stored.horizons.get(number, -1)))
+        if stored.newest_audit is not None:
+            counts = pc.less_equal(rows["audit_id"], stored.newest_audit)
+            decoded_too = stored.decoded_by is not None and name in OF_GROUPS
+            masks.append(pc.or_(counts, pc.equal(rows["audit_id"], stored.decoded_by)) if decoded_too else counts)
+        if stored.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
+            groups = pa.array(sorted(stored.groups.get(number, ())), pa.string())
+            is_one = pc.is_in(rows["group_id"].cast(pa.string()), groups)
+            masks.append(pc.or_(is_one, pc.is_null(rows["group_id"])) if name == CHECKPOINTS else is_one)
+        if masks and not pc.all(counts := reduce(pc.and_, masks)).as_py():
+            rows = rows.filter(counts)
+        return stored.replaced.counting(name, rows)
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state after the replay begins; a night has none."""

@@ -1,4 +1,4 @@
-"""Plain rows -> Arrow batches of the lake's tables: the one place where milliseconds become TIMESTAMPs."""
+"""Plain rows and columns -> the lake's tables in Arrow: the one place where milliseconds become TIMESTAMPs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIRST_MS = -62_135_596_800_000
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
-def table_batch(
+def table_of_rows(
     name: str, columns: Sequence[str] | None, rows: Sequence[Sequence[Any]], **constants: Any
-) -> pa.RecordBatch:
+) -> pa.Table:
     """Rows of the table in the order of `columns` (None: the table's); `constants` are the same in all of them.
 
     Times are epoch ms; None and Kafka's -1 become null. A time out of range becomes the nearest TIMESTAMP, so that a
@@ -37,7 +37,7 @@ def table_batch(
         else column(values.get(field.name, ()), field.type)
         for field in arrow_schema(name)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(name))
+    return pa.table(arrays, schema=arrow_schema(name))
 
 
 def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, **constants: Any) -> pa.Table:
@@ -90,10 +90,6 @@ def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray((ms < FIRST_MS) | (ms > LAST_MS))
 
 
-def as_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
-    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-
-
 def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
     """The chosen rows. Consecutive rows, such as a shard's in a file, are not copied."""
     at = np.flatnonzero(chosen)
@@ -128,14 +124,14 @@ def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array; ChunkedArray.combine_chunks would copy even a column of one chunk."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
 def in_one_chunk(rows: pa.Table) -> pa.Table:
     """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
     columns, names = [], rows.column_names
     while rows.num_columns:
-        columns.append(pa.chunked_array([one_array(rows.column(0).unify_dictionaries())]))
+        columns.append(pa.chunked_array([one_array(rows.column(0))]))
         rows = rows.remove_column(0)
     return pa.table(columns, names)
 

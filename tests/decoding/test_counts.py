@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.replay.counts import (
     HOUR_MS,
     MOST_PARTITIONS,
+    DecodedChunk,
     GroupTraffic,
     TopicNames,
     counts_in_all,
@@ -23,7 +26,7 @@ HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 
 
 def rows(traffic: GroupTraffic) -> dict[tuple[str, int | None], list[int]]:
-    columns = traffic.batch(1, [0]).to_pydict().values()
+    columns = traffic.rows(1, [0]).to_pydict().values()
     return {
         (group_id, hour and to_epoch_ms(hour)): counts for _, _, group_id, hour, *counts in zip(*columns, strict=True)
     }
@@ -31,15 +34,16 @@ def rows(traffic: GroupTraffic) -> dict[tuple[str, int | None], list[int]]:
 
 def add(traffic: GroupTraffic, *commits: tuple[int, int, bool, bool, int]) -> None:
     """Commits: number of the group, time, tombstone, transactional, bytes."""
-    group, timestamp, tombstone, transactional, size = (list(c) for c in zip(*commits, strict=True))
-    traffic.add_commits(
-        ["a", "b"],
-        np.array(group, np.int64),
-        np.array(timestamp, np.int64),
-        np.array(tombstone, np.bool_),
-        np.array(transactional, np.bool_),
-        np.array(size, np.int64),
+    kinds = (np.int64, np.int64, np.bool_, np.bool_, np.int64)
+    columns = [np.array([each[at] for each in commits], kind) for at, kind in enumerate(kinds)]
+    group, timestamp, is_tombstone, is_transactional, size = columns
+    none = np.zeros(len(commits), np.int64)
+    records: Any = SimpleNamespace(
+        key_length=none, value_length=size, timestamp=timestamp, is_transactional=is_transactional
     )
+    decoded: Any = SimpleNamespace(rows=np.arange(len(commits)), code=group, is_tombstone=is_tombstone)
+    keys: Any = SimpleNamespace(groups=["a", "b"], group=np.arange(2))
+    traffic.add_chunk(DecodedChunk(records, none, decoded, keys, []))
 
 
 def test_commits_tombstones_and_transactional_commits_are_counted_apart() -> None:
@@ -71,8 +75,8 @@ def test_chunks_and_records_of_other_types_add_up() -> None:
 
 
 def test_a_chunk_without_commits_counts_nothing() -> None:
-    traffic, none = GroupTraffic(), np.zeros(0, np.int64)
-    traffic.add_commits([], none, none, none.astype(np.bool_), none.astype(np.bool_), none)
+    traffic = GroupTraffic()
+    add(traffic)
     assert rows(traffic) == {}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from kgroups_spark.lake.parts import DICTIONARIES
 from kgroups_spark.offsets.columns import ALONE, JoinedLog
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.replay.groups import ShardHistory
@@ -44,9 +45,12 @@ def history_tables(rows: Sequence[ReplayRow]) -> tuple[pa.Table, pa.Table, pa.Ta
 
 def table(name: str, rows: Sequence[Row]) -> pa.Table:
     """Rows as a table of the lake, texts as dictionaries where Parquet gives them so."""
-    schema = arrow_schema(name)
-    columns = [[row.get(field.name) for row in rows] for field in schema]
-    return pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema.names)
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in arrow_schema(name)]
+    encoded = [
+        column.dictionary_encode() if each in DICTIONARIES.get(name, ()) else column
+        for each, column in zip(arrow_schema(name).names, columns, strict=True)
+    ]
+    return pa.table(encoded, arrow_schema(name).names)
 
 
 def commit_row(row: ReplayRow) -> Row:

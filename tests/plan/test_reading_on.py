@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ from kgroups_spark.replay.ranges import RangeProgress, ReadContext
 from kgroups_spark.replay.sinks import AGAIN, FACT, FOR_REPLAY, PASSED_ON, ROWS, written
 from kgroups_spark.replay.stages import read_tasks, rows_of_ranges
 from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.spark.tasks import lines_in
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.logs.cleaner import GrowingLog, batches_of
@@ -340,7 +342,10 @@ class TestLeaderLost:
         numbers = rows_of_ranges([ranges])[0].to_batches()
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
         collectors = {kind: sinks.PartCollector(folder, 1) for kind, folder in folders.items()}
-        lines = [*itertools.chain.from_iterable(written(read_tasks(ranges, context, numbers), collectors))]
+        reported = written(partial(read_tasks, ranges, context), collectors, iter(numbers))
+        lines = [
+            line for lot in reported for line in lines_in(zip(*(column.to_pylist() for column in lot), strict=True))
+        ]
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]

@@ -14,7 +14,7 @@ from kgroups_spark.offsets.replay import ALL_SLOTS
 from kgroups_spark.replay.rows import event_batches
 from kgroups_spark.replay.shard import Night, ShardReplay
 from kgroups_spark.replay.state import LogState
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow
@@ -78,7 +78,9 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
         ("pending_offsets", PendingRow, shard.pending_rows()),
         ("open_transactions", OpenTransactionRow, map(judged, shard.open_transaction_rows())),
     ):
-        found[name] = table_batch(name, kind._fields, [r for r in made if isinstance(r, kind)], audit_id=1).to_pylist()
+        found[name] = table_of_rows(
+            name, kind._fields, [r for r in made if isinstance(r, kind)], audit_id=1
+        ).to_pylist()
     found |= decided(found, shard.groups_in_transactions(), version)
     return {name: in_order(name, of) for name, of in found.items() if of}
 

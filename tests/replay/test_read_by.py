@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, entries_of
 from kgroups_spark.replay.shard import ReadBy
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -35,7 +35,7 @@ def audit_ids(read_by, *places):
     columns = ("log_offset", "group_id", "log_timestamp")
     others = dict.fromkeys(TABLES["group_versions"].schema.names) | {"audit_id": 9, "offsets_partition": 0}
     constants = {name: value for name, value in others.items() if name not in columns}
-    batch = table_batch("group_versions", columns, places, **constants)
+    batch = table_of_rows("group_versions", columns, places, **constants)
     return read_by.with_audit_ids(batch).column("audit_id").to_pylist()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -56,15 +58,18 @@ def test_nothing_of_a_lost_shard_counts(tmp_path: Path, local) -> None:
 
 def test_a_task_gives_its_facts_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "LINES_AT_ONCE", 3)
-    lots = [[payload for _, payload in lines] for lines in written(map(Fact, range(8)), {})]
-    assert lots == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert lots_of(map(Fact, range(8))) == [[0, 1, 2], [3, 4, 5], [6, 7]]
 
 
 def test_a_task_holds_back_the_facts_of_a_shard_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "LINES_AT_ONCE", 3)
     outputs = [ShardBegins("0"), *map(Fact, range(4)), ShardBegins("1"), *map(Fact, range(4, 8)), ShardLost(), Fact(8)]
-    lots = [[payload for _, payload in lines] for lines in written(outputs, {})]
-    assert lots == [[0, 1, 2, 3], [8]]
+    assert lots_of(outputs) == [[0, 1, 2, 3], [8]]
+
+
+def lots_of(outputs: Iterable[TaskOutput]) -> list[list[Any]]:
+    lots = written(lambda _: outputs, {}, iter(()))
+    return [list(map(json.loads, lot["payload"].to_pylist())) for lot in lots]
 
 
 def three_shards() -> Work:
