@@ -120,7 +120,8 @@ class ClassicGroup:
     def names_of(self, member_ids: Sequence[str]) -> list[MemberName]:
         if self.members_on_demand is not None:
             numbers, names = self.member_numbers, self.members_on_demand.names()
-            return [names[numbers[member_id]] for member_id in member_ids]
+            is_all = len(member_ids) == len(names)
+            return names if is_all else [names[numbers[member_id]] for member_id in member_ids]
         found = map(self.members.__getitem__, member_ids)
         return [(m["memberId"], m.get("groupInstanceId"), m.get("clientId"), m.get("clientHost")) for m in found]
 

@@ -112,11 +112,10 @@ class SnapshotBlock:
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
         """Rows of a column; assigned partitions as JSON text."""
-        column = self.members.column(name)
         if self._lists is None:
-            return _as_list(column.slice(first, count))
+            return _as_list(self.members.column(name).slice(first, count))
         if name not in self._lists:
-            self._lists[name] = _as_list(column)
+            self._lists[name] = _as_list(self.members.column(name))
         return self._lists[name][first : first + count]
 
     def shrink(self) -> None:

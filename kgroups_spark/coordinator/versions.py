@@ -128,11 +128,11 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         row = group.row(0)
         if row.version != start.row:
             versions.append(row._replace(**place._asdict()))
-    changed = [member for member in members_now if members_before.get(member) != members_now[member]]
+    changed = [member for member, facts in members_now.items() if members_before.get(member) != facts]
     gone = [member for member in members_before if member not in members_now]
     group_id = group.group_id if group is not None else was.group_id if was is not None else ""
     if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
-        numbers = [group.member_numbers[member] for member in changed]
+        numbers = [*map(group.member_numbers.__getitem__, changed)]
         return versions + ([MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else [])
     if group is not None:
         rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
@@ -266,10 +266,10 @@ def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]
 
 def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> _Ids:
     old, new = ({} if before is None else before.member_numbers), now.member_numbers
+    if before is None or old.keys().isdisjoint(new):
+        return [*old], [*new], []
     left = [member_id for member_id in old if member_id not in new]
     joined = [member_id for member_id in new if member_id not in old]
-    if before is None or len(joined) == len(new):
-        return left, joined, []
     was, now_is = before.assignments, now.assignments
     pairs = ((member_id, was[old[member_id]], now_is[number]) for member_id, number in new.items() if member_id in old)
     return left, joined, [(member_id, one, other) for member_id, one, other in pairs if one != other]
