@@ -137,8 +137,8 @@ def _table(columns: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]) -> pa.Ta
 def _make(
     connection: DuckDBPyConnection, evidence: Evidence, query: str, made: Made, only: Collection[str] | None = None
 ) -> None:
-    """Makes the tables that the query names, or `only` these of them. To make them again for each finding costs twice as
-    much as the queries, so DuckDB also keeps the rows of a view."""
+    """Makes the tables that the query names, or `only` these of them. To make them again for each finding costs twice
+    as much as the queries."""
     asks_for_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in VIEWS:
