@@ -18,7 +18,7 @@ import orjson
 
 from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
+from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberName, MemberRow
 from kgroups_spark.messages.group_metadata import user_data_json
 
 # Topics of a classic member's subscription, as the coordinator itself reads it.
@@ -117,13 +117,13 @@ class ClassicGroup:
         ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
         return {member_id: number for number, member_id in enumerate(ids)}
 
-    def names_of(self, member_ids: Sequence[str]) -> list[list[str | None]]:
-        """Instance id, client id and host of these members."""
-        at = [self.member_numbers[member_id] for member_id in member_ids]
+    def names_of(self, member_ids: Sequence[str]) -> list[MemberName]:
         if self.members_on_demand is not None:
-            columns = map(self.members_on_demand.texts, ("group_instance_id", "client_id", "client_host"))
-            return [[column[number] for number in at] for column in columns]
-        return [[self.member_list[n].get(name) for n in at] for name in ("groupInstanceId", "clientId", "clientHost")]
+            numbers, names = self.member_numbers, self.members_on_demand.names()
+            is_all = len(member_ids) == len(names)
+            return names if is_all else [names[numbers[member_id]] for member_id in member_ids]
+        found = map(self.members.__getitem__, member_ids)
+        return [(m["memberId"], m.get("groupInstanceId"), m.get("clientId"), m.get("clientHost")) for m in found]
 
     @property
     def member_fingerprints(self) -> dict[str, bytes]:
@@ -133,6 +133,25 @@ class ClassicGroup:
             return {}
         found = members.fingerprints()
         return {member_id: found[number] for member_id, number in self.member_numbers.items()}
+
+    @cached_property
+    def topics(self) -> set[str] | None:
+        """The topics that it subscribes to; None: unknown."""
+        if not self.member_list:
+            return set()
+        # Only members can read subscriptions of other protocols.
+        if self.value is None or self.value["protocol"] is None or self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        members = self.members_on_demand
+        if members is not None and len(self.member_numbers) == len(members):  # no repeated ids
+            return members.topics()
+        found: set[str] = set()
+        for member in self.members.values():
+            topics = known_topics(member)
+            if topics is None:
+                return None
+            found.update(topics)
+        return found
 
     @cached_property
     def member_facts(self) -> dict[str, object]:

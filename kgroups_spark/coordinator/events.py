@@ -22,15 +22,17 @@ the log offsets at which audits ended.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from kgroups_spark.coordinator.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, known_topics
+from kgroups_spark.coordinator.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kgroups_spark.coordinator.consumer_group import UNKNOWN_METADATA, ConsumerGroup
 from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, Release
+from kgroups_spark.coordinator.rows import MemberName
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
-from kgroups_spark.coordinator.versions import Group, MemberName, member_changes, member_count
+from kgroups_spark.coordinator.versions import Group, MemberChange, member_changes, member_count
 from kgroups_spark.words import DAY_MS
 
 # Why committed offsets and groups were removed: the facts in the log, and the explanations that fit them.
@@ -141,7 +143,7 @@ def is_exempt(group: Group, topic: str, rules: ExpiryRules) -> bool:
 def topics_of(group: Group, rules: ExpiryRules) -> set[str] | None:
     """Topics that the group subscribes to; None: unknown."""
     if isinstance(group, ClassicGroup):
-        return _of_classic(group)
+        return group.topics
     if isinstance(group, ConsumerGroup):
         members = (member.metadata or UNKNOWN_METADATA for member in group.members.values())
         topics = {topic for metadata in members for topic in metadata["subscribedTopicNames"]}
@@ -154,24 +156,6 @@ def topics_of(group: Group, rules: ExpiryRules) -> set[str] | None:
             found |= {*subtopology["sourceTopics"], *(each["name"] for each in subtopology["repartitionSourceTopics"])}
         return found
     return set()
-
-
-def _of_classic(group: ClassicGroup) -> set[str] | None:
-    if group.value is None or not group.value["members"]:
-        return set()
-    # Only members can read subscriptions of other protocols.
-    if group.value["protocol"] is None or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return None
-    on_demand = group.members_on_demand
-    if on_demand is not None and len(group.member_numbers) == len(on_demand):  # no repeated ids
-        return on_demand.topics()
-    found: set[str] = set()
-    for member in group.members.values():
-        topics = known_topics(member)
-        if topics is None:
-            return None
-        found.update(topics)
-    return found
 
 
 # One act of a coordinator: the groups before it, the groups and offsets that it removed, and why
@@ -410,7 +394,8 @@ class GroupEvent(NamedTuple):
 
 
 class MemberEvents(NamedTuple):
-    """The same event of several members, with consecutive numbers from `event_index` on."""
+    """The same event of several members, with consecutive numbers from `event_index` on. The last four columns have a
+    value for each of them."""
 
     log_offset: int
     event_index: int
@@ -420,6 +405,8 @@ class MemberEvents(NamedTuple):
     group_type: str | None
     event: str
     members: list[MemberName]
+    values_before: Sequence[str | None]
+    values_after: Sequence[str | None]
 
 
 class Rules(NamedTuple):
@@ -581,13 +568,10 @@ class _Report:
         self._events.append(GroupEvent(*at, group_id, group_type, event, **fields))
         self._numbers[place.log_offset] += 1
 
-    def members(
-        self, place: RecordPlace, group_id: str, group_type: str | None, event: str, members: list[MemberName]
-    ) -> None:
-        if members:
-            at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
-            self._events.append(MemberEvents(*at, group_id, group_type, event, members))
-            self._numbers[place.log_offset] += len(members)
+    def members(self, place: RecordPlace, group_id: str, group_type: str | None, change: MemberChange) -> None:
+        at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
+        self._events.append(MemberEvents(*at, group_id, group_type, *change))
+        self._numbers[place.log_offset] += len(change.members)
 
     def removed_offset(
         self, place: RecordPlace, slot: Slot, group_type: str | None, offset_before: int | None, cause: Cause
@@ -608,14 +592,8 @@ class _Report:
             ):
                 if was != is_now:
                     self.event(*of, name, value_before=str(was), value_after=str(is_now))
-        changes = member_changes(touched.group, touched.members, now)
-        self.members(*of, "member_left", changes.left)
-        self.members(*of, "member_joined", changes.joined)
-        for one, other in changes.replaced:
-            fields = {**other._asdict(), "value_before": one.member_id, "value_after": other.member_id}
-            self.event(*of, "member_replaced", **fields)
-        for member_id, was, is_now in changes.assigned:
-            self.event(*of, "assignment_changed", member_id=member_id, value_before=was, value_after=is_now)
+        for change in member_changes(touched.group, touched.members, now):
+            self.members(*of, change)
         if old is not None and new is None:
             cause = causes.of_group(group_id, touched, place.log_timestamp)
             self.event(*of, "group_removed", value_before=old[1], **cause._asdict())

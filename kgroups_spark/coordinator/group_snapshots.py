@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.coordinator.rows import NAME_COLUMNS, MemberName
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
@@ -111,11 +112,10 @@ class SnapshotBlock:
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
         """Rows of a column; assigned partitions as JSON text."""
-        column = self.members.column(name)
         if self._lists is None:
-            return _as_list(column.slice(first, count))
+            return _as_list(self.members.column(name).slice(first, count))
         if name not in self._lists:
-            self._lists[name] = _as_list(column)
+            self._lists[name] = _as_list(self.members.column(name))
         return self._lists[name][first : first + count]
 
     def shrink(self) -> None:
@@ -142,7 +142,7 @@ class SnapshotMembers(Sequence[Member]):
     in the value is empty or can be parsed, so none of them fails a load.
     """
 
-    __slots__ = ("__weakref__", "_count", "_fingerprints", "block", "first", "value")
+    __slots__ = ("__weakref__", "_count", "_fingerprints", "_names", "block", "first", "value")
 
     def __init__(self, block: SnapshotBlock, value: int, first: int, count: int) -> None:
         self.block = block
@@ -150,6 +150,7 @@ class SnapshotMembers(Sequence[Member]):
         self.first = first
         self._count = count
         self._fingerprints: list[bytes] | None = None
+        self._names: list[MemberName] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -175,6 +176,11 @@ class SnapshotMembers(Sequence[Member]):
     def ids(self) -> list[str]:
         return self.texts("member_id")
 
+    def names(self) -> list[MemberName]:
+        if self._names is None:
+            self._names = list(zip(*map(self.texts, NAME_COLUMNS), strict=True))
+        return self._names
+
     def fingerprints(self) -> list[bytes]:
         """The JSON text of each member, without the beginning and the end, which are the same for all.
 
@@ -199,7 +205,7 @@ class SnapshotMembers(Sequence[Member]):
 
     def forget(self) -> None:
         """Drops values that can be computed again."""
-        self._fingerprints = None
+        self._fingerprints = self._names = None
 
 
 def _as_list(column: pa.Array) -> list[Any]:

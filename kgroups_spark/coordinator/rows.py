@@ -13,6 +13,11 @@ def none_if_unset(number: int | None) -> int | None:
     return None if number == -1 else number
 
 
+# A member as its records name it: the columns, and their values; null: the records do not name it so.
+NAME_COLUMNS = ("member_id", "group_instance_id", "client_id", "client_host")
+MemberName = tuple[str, str | None, str | None, str | None]
+
+
 class AssignedPartition(NamedTuple):
     """One partition of an assignment. The log names its topic by name (classic) or by id (consumer, share)."""
 

@@ -6,7 +6,7 @@ row has only its name and `is_removed`; the state of a removed group is Dead, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,7 +14,7 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import GroupRow, MemberRow
+from kgroups_spark.coordinator.rows import GroupRow, MemberName, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
 
 # The group object that a record applies to: the existing one, a new one, or one that replaces it.
@@ -62,7 +62,7 @@ def persisted_group(
 
 
 # The sources of members' rows, by member id: values that are replaced and never changed in place.
-MemberFacts = dict[str, object]
+MemberFacts = Mapping[str, object]
 
 
 class Place(NamedTuple):
@@ -128,11 +128,11 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         row = group.row(0)
         if row.version != start.row:
             versions.append(row._replace(**place._asdict()))
-    changed = [member for member in members_now if members_before.get(member) != members_now[member]]
+    changed = [member for member, facts in members_now.items() if members_before.get(member) != facts]
     gone = [member for member in members_before if member not in members_now]
     group_id = group.group_id if group is not None else was.group_id if was is not None else ""
     if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
-        numbers = [group.member_numbers[member] for member in changed]
+        numbers = [*map(group.member_numbers.__getitem__, changed)]
         return versions + ([MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else [])
     if group is not None:
         rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
@@ -153,9 +153,9 @@ def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFac
         return one_facts, other_facts
     old, new = (group.member_numbers if isinstance(group, ClassicGroup) else {} for group in (one, other))
     if old.keys().isdisjoint(new):  # nothing to compare, and fingerprints cost something
-        return dict(old), dict(new)
+        return old, new
     was, now = (group.member_fingerprints if isinstance(group, ClassicGroup) else {} for group in (one, other))
-    return dict(was), dict(now)
+    return was, now
 
 
 def _has_fingerprints(group: Group | None) -> bool:
@@ -176,26 +176,17 @@ def member_facts(group: Group, member_id: str | None) -> MemberFacts:
 # Changes of a group's members: which left, joined or replaced another one, and which have another assignment.
 
 
-class MemberName(NamedTuple):
-    """A member as its records name it; null: they do not."""
+class MemberChange(NamedTuple):
+    """Members with the same event, and the event's values of each."""
 
-    member_id: str
-    group_instance_id: str | None = None
-    client_id: str | None = None
-    client_host: str | None = None
-
-
-class MemberChanges(NamedTuple):
-    """Members that left and that joined; (old member, new member) of one static member under another id; and (id,
-    assignment before, assignment now) of members that stayed with another assignment."""
-
-    left: list[MemberName]
-    joined: list[MemberName]
-    replaced: list[tuple[MemberName, MemberName]]
-    assigned: list[tuple[str, str | None, str | None]]
+    event: str
+    members: list[MemberName]
+    values_before: Sequence[str | None]
+    values_after: Sequence[str | None]
 
 
-# The ids in MemberChanges, before static members are paired.
+# Ids of members that left and that joined, before static members are paired; and (id, assignment before, assignment
+# now) of members that stayed with another assignment.
 _Ids = tuple[list[str], list[str], list[tuple[str, str | None, str | None]]]
 
 
@@ -205,20 +196,29 @@ def member_count(group: Group) -> int:
     return len(group.members)
 
 
-def member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> MemberChanges:
-    """The changes from the group before an act, with the members that it `touched`, to the group `now`. Assignments
-    are not compared if the group changed its type."""
+def member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> Iterator[MemberChange]:
+    """The changes from the group before an act, with the members that it `touched`, to the group `now`. A static member
+    under another id is replaced. Assignments are not compared if the group changed its type."""
     if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
         left, joined, assigned = _of_classic(before, now)
     else:
         left, joined, assigned = _of_any(before, touched, now)
     gone, new = _names(before, left, touched), _names(now, joined, {})
-    by_instance: dict[str | None, MemberName]
-    by_instance = {name.group_instance_id: name for name in gone if name.group_instance_id is not None}
-    pairs = [(by_instance.pop(name.group_instance_id, None), name) for name in new]
-    replaced = [(old, name) for old, name in pairs if old is not None]
-    gone_for_good = [name for name in gone if name not in {old for old, _ in replaced}]
-    return MemberChanges(gone_for_good, [name for old, name in pairs if old is None], replaced, assigned)
+    by_instance = {instance: member_id for member_id, instance, *_ in gone if instance is not None}
+    replaces = {name[0]: by_instance.pop(name[1]) for name in new if name[1] in by_instance}
+    replaced = set(replaces.values())
+    for event, names in (
+        ("member_left", [name for name in gone if name[0] not in replaced]),
+        ("member_joined", [name for name in new if name[0] not in replaces]),
+    ):
+        if names:
+            yield MemberChange(event, names, [None] * len(names), [None] * len(names))
+    if replaces:
+        names = [name for name in new if name[0] in replaces]
+        yield MemberChange("member_replaced", names, [*replaces.values()], [*replaces])
+    if assigned:
+        ids, were, are = zip(*assigned, strict=True)
+        yield MemberChange("assignment_changed", [(each, None, None, None) for each in ids], were, are)
 
 
 def _names(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> list[MemberName]:
@@ -226,12 +226,12 @@ def _names(group: Group | None, member_ids: list[str], touched: dict[str, Any]) 
     if group is None or not member_ids:
         return []
     if isinstance(group, ClassicGroup):
-        return [MemberName(*each) for each in zip(member_ids, *group.names_of(member_ids), strict=True)]
-    found = []
+        return group.names_of(member_ids)
+    found = list[MemberName]()
     for member_id in member_ids:
         member = touched[member_id][0] if touched.get(member_id) else group.members.get(member_id)
         metadata = (None if member is None else member.metadata) or {}
-        found.append(MemberName(member_id, *(metadata.get(name) for name in ("instanceId", "clientId", "clientHost"))))
+        found.append((member_id, *map(metadata.get, ("instanceId", "clientId", "clientHost"))))
     return found
 
 
@@ -266,10 +266,10 @@ def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]
 
 def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> _Ids:
     old, new = ({} if before is None else before.member_numbers), now.member_numbers
+    if before is None or old.keys().isdisjoint(new):
+        return [*old], [*new], []
     left = [member_id for member_id in old if member_id not in new]
     joined = [member_id for member_id in new if member_id not in old]
-    if before is None or len(joined) == len(new):
-        return left, joined, []
     was, now_is = before.assignments, now.assignments
     pairs = ((member_id, was[old[member_id]], now_is[number]) for member_id, number in new.items() if member_id in old)
     return left, joined, [(member_id, one, other) for member_id, one, other in pairs if one != other]

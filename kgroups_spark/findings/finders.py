@@ -101,11 +101,11 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
 # read, whether these are all, and the time up to which its log is known (`$state_partitions`, `$state_is_complete`,
 # `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is known, its start),
 # the tables `large_records`, `times_off`, `hidden` of what it read or could not read, `before` (the findings of the
-# last audit), and those of MADE. Views know `$audit_id` only.
+# last audit), and those of MADE. A file whose name begins with `_` makes a table for others; it knows `$audit_id` only.
 
 
 Source: TypeAlias = pa.Table | pa.dataset.Dataset
-# The tables and views that there are: whether with this audit's rows only, and what DuckDB reads; None: a view.
+# The tables that there are: whether with this audit's rows only, and what DuckDB reads; None: it has them itself.
 Made = dict[str, tuple[bool, Source | None]]
 
 
@@ -137,8 +137,8 @@ def _table(columns: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]) -> pa.Ta
 def _make(
     connection: DuckDBPyConnection, evidence: Evidence, query: str, made: Made, only: Collection[str] | None = None
 ) -> None:
-    """Makes the tables and views that the query names, or `only` these tables of them. To make them again for each
-    finding costs twice as much as the queries."""
+    """Makes the tables that the query names, or `only` these of them. To make them again for each finding costs twice
+    as much as the queries."""
     asks_for_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in VIEWS:
@@ -159,7 +159,7 @@ def _make(
             connection.register(name, source)
         elif name in VIEWS:
             view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
-            connection.execute(f"CREATE TEMP VIEW {name} AS {view}")
+            connection.execute(f"CREATE TEMP TABLE {name} AS {view}")
         else:
             continue
         made[name] = (of_audit, source)

@@ -16,8 +16,9 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.events import GroupEvent, MemberEvents
 from kgroups_spark.coordinator.group_snapshots import SnapshotBlock, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, Topics, unknown_version
+from kgroups_spark.coordinator.rows import NAME_COLUMNS
 from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
-from kgroups_spark.coordinator.versions import MemberName, MemberVersions
+from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED, user_data_json
 from kgroups_spark.offsets.columns import NEITHER, TEXT, GroupKey, JoinedLog, Markers, starts_of
@@ -244,7 +245,9 @@ def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, 
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
     names = zip(*chain.from_iterable(event.members for event in events), strict=True)
-    columns = {name: pa.array(values, pa.string()) for name, values in zip(MemberName._fields, names, strict=True)}
+    columns = {name: pa.array(values, pa.string()) for name, values in zip(NAME_COLUMNS, names, strict=True)}
+    for name, values in (("value_before", "values_before"), ("value_after", "values_after")):
+        columns[name] = pa.array([*chain.from_iterable(getattr(each, values) for each in events)], pa.string())
     columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
     for name in _OF_ALL:
         values = column([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)

@@ -11,14 +11,19 @@ WITH visits AS (
   SELECT *, count_if(event IN ('generation_changed', 'state_changed')) OVER (
     PARTITION BY offsets_partition, group_id ORDER BY log_offset
   ) AS visit
-  FROM moved
+  FROM (
+    SELECT offsets_partition, group_id, topic, partition, log_offset, event, cause,
+      CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END AS generations
+    FROM moved
+    WHERE event NOT IN ('member_joined', 'member_left', 'member_replaced', 'assignment_changed')
+  )
 ),
 hidden AS (
   SELECT offsets_partition, group_id, visit - count(*) AS visit
   FROM visits
   WHERE event IN ('generation_changed', 'state_changed')
   GROUP BY offsets_partition, group_id, visits.visit
-  HAVING sum(CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END) > 1
+  HAVING sum(generations) > 1
 ),
 busy AS (
   SELECT offsets_partition, group_id, topic, partition, visit
