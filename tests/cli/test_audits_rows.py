@@ -1,10 +1,10 @@
 import subprocess
 from dataclasses import replace
 
-import pyarrow as pa
-
-from kgroups_spark.cli.audits import counts, one_row_an_audit, with_sums
+from kgroups_spark.cli.audits import ON_THE_SCREEN, one_row_an_audit
 from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start
+from tests.lake.table_rows import rows_of
+from tests.views.arrow_tables import in_duckdb
 
 
 def ledger_row(audit_id, status, **facts):
@@ -46,21 +46,21 @@ def test_an_audit_is_interrupted_only_if_its_process_is_known_to_have_ended():
 
 def sums(*rows):
     """The sums and counts that the screen shows instead of each row's lists and maps."""
-    columns = pa.schema([("partitions", pa.list_(pa.struct([("records", pa.int64()), ("topic", pa.string())])))])
-    table = with_sums(pa.Table.from_pylist([{"partitions": row["partitions"]} for row in rows], columns))
-    return [summed | counts(row | summed) for row, summed in zip(rows, table.to_pylist(), strict=True)]
+    with in_duckdb({"audits": rows_of("audits", *rows)}) as connection:
+        found = (
+            connection.sql(ON_THE_SCREEN.replace(":first", "$first"), params={"first": 0}).to_arrow_table().to_pylist()
+        )
+    return [{name: row[name] for name in SUMS} for row in found]
+
+
+SUMS = ("partition_count", "records_read", "quarantine_count", "note_count")
 
 
 def test_the_screen_sums_and_counts_lists_and_maps():
     nothing_read = ledger_row(3, "finished", partitions=[], quarantined={}, notes=[])
-    expected = {"partition_count": 2, "records_read": 15, "quarantine_count": 3, "note_count": 1}
-    running = ledger_row(2, "running")
-    assert sums(FINISHED, running, nothing_read, FINISHED) == [
-        expected,
-        dict.fromkeys(expected),
-        dict.fromkeys(expected, 0),
-        expected,
-    ]
+    nothing = dict.fromkeys(SUMS)
+    expected = [dict(zip(SUMS, (2, 15, 3, 1), strict=True)), nothing, dict.fromkeys(SUMS, 0)]
+    assert sums(FINISHED, ledger_row(2, "running"), nothing_read) == expected
 
 
 def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():
