@@ -30,7 +30,7 @@ from kgroups_spark.words import counted, format_time_for_people, group_count, sh
 SEGMENTS = on_disk("demo/segments")
 DEFAULT_LAKE = "./lake"
 # In the shipped segments: what happened, and the command that shows it.
-STORY = """\
+_STORY = """\
 In a night invoice-export was set back, and sent 12,192 invoices twice
   history --group invoice-export --event offset_rewound
 A rebalance is stuck: two new members of returns-sync wait for one that does not release its partitions
@@ -51,6 +51,7 @@ All that is odd, why it matters, what to do
   findings
 All of it with plots, to open in a browser
   report --output report.html"""
+STORY = re.findall(r"(.+)\n  (.+)", _STORY)
 
 OPTIONS = (
     LAKE._replace(help=LAKE.help.replace(")", f", else {DEFAULT_LAKE})")),
@@ -77,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for line in wrapped(f"A small shop: {contents}, {begins} to {ends} UTC", width):
         show(line)
-    for what, command in (each.split("\n  ") for each in re.split(r"\n(?! )", STORY)):
+    for what, command in STORY:
         for line in ["", *wrapped(what, width)]:
             show(line)
         name, _, rest = command.partition(" ")

@@ -143,7 +143,9 @@ SELECT
   '__consumer_offsets' AS log, CAST(NULL AS INTEGER) AS state_partition, CAST(NULL AS VARCHAR) AS transactional_id,
   CAST(NULL AS BIGINT) AS producer_id, CAST(NULL AS SMALLINT) AS producer_epoch
 FROM group_events AS reported
-LEFT JOIN explained USING (offsets_partition, group_id, log_offset, event_index)
+LEFT JOIN explained
+  ON explained.offsets_partition = reported.offsets_partition AND explained.group_id = reported.group_id
+  AND explained.log_offset = reported.log_offset AND explained.event_index = reported.event_index
 UNION ALL
 SELECT reported.audit_id, NULL, reported.log_offset, reported.log_timestamp, 0, reported.log_timestamp,
   coalesce(reported.group_id, aborted.group_id),

@@ -72,10 +72,10 @@ states AS (
     AND (commits.corrected_log_offset IS NULL OR commits.corrected_log_offset > ends.end_offset)
     AND commits.committed_offset IS NOT NULL
   UNION ALL
-  SELECT ends.audit_id, shared.group_id, topics.topic, topic_id, shared.partition, true, shared.start.at,
+  SELECT ends.audit_id, shared.group_id, topics.topic, shared.topic_id, shared.partition, true, shared.start.at,
     nullif(shared.v."deliveryCompleteCount", -1)
   FROM share_states AS shared
-  JOIN topics USING (topic_id)
+  JOIN topics ON topics.topic_id = shared.topic_id
   JOIN audit_ends AS ends
     ON ends.log = '__share_group_state'
     AND ends.offsets_partition = shared.state_partition AND ends.end_offset > shared.log_offset
@@ -83,7 +83,7 @@ states AS (
   LEFT JOIN gone
     ON gone.state_partition = shared.state_partition
     AND (gone.group_id IS NULL OR (
-      gone.group_id = shared.group_id AND gone.topic_id = topics.topic_id AND gone.partition = shared.partition
+      gone.group_id = shared.group_id AND gone.topic_id = shared.topic_id AND gone.partition = shared.partition
     ))
     AND gone.gone_before > shared.log_offset AND gone.gone_before <= ends.end_offset
   WHERE shared.value IS NOT NULL AND shared.start.at IS NOT NULL AND gone.gone_before IS NULL
