@@ -155,7 +155,7 @@ def prose(path: Path) -> str:
             head, _, body = text.partition("\n\n")
             said = re.sub(r"^-- ?(?:(?:argument )?\w+(?: [A-Z ]+)?(?: = .*?)?: )?", "\n", head, flags=re.MULTILINE)
             found = [re.sub(r"^ *-- ?", "", each, flags=re.MULTILINE) for each in SQL_COMMENT.findall(body)]
-            return "\n\n".join([said if path.parent.name == "definitions" else "", *found])
+            return "\n\n".join([said if path.parent.name in ("definitions", "queries") else "", *found])
         case _:
             return "\n\n".join(comment for _, comment in comments(path, text))
 

@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.cli.form import LAKE, ROWS, Option, duration_value, positive_count_value, screen, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.output import say, say_lines, write_rows
-from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log
+from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner
 from kgroups_spark.sql.reader import LakeReader, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
@@ -32,8 +28,23 @@ from kgroups_spark.words import counted, format_duration, to_epoch_ms
 
 Row = dict[str, Any]
 
-# The names in the ledger of what a screen shows. It is too narrow for lists and maps; it has their sums instead.
-ON_THE_SCREEN = "audit_id status started_at finished_at as_of release_version source partitions quarantined notes owner"
+# A screen is too narrow for lists and maps: it has their sums instead, null if the audit has not finished.
+ON_THE_SCREEN = """
+SELECT audit_id, status, started_at, finished_at, as_of, release_version, source, owner, notes,
+  array_length(read) AS partition_count,
+  list_reduce(read, lambda total, records: total + records, CAST(0 AS BIGINT)) AS records_read,
+  CASE
+    WHEN read IS NOT NULL THEN coalesce(
+      list_reduce(map_values(quarantined), lambda total, rows: total + rows, CAST(0 AS BIGINT)), 0
+    )
+  END AS quarantine_count,
+  CASE WHEN read IS NOT NULL THEN coalesce(array_length(notes), 0) END AS note_count
+FROM (
+  SELECT *,
+    list_transform(list_filter(partitions, lambda each: each.topic IS NULL), lambda each: each.records) AS read
+  FROM audits
+  WHERE audit_id >= :first
+)"""
 SCREEN = screen(
     "audit_id=AUDIT status started_at=STARTED* finished_at=FINISHED as_of=AS-OF_(UTC) release_version=RELEASE* source* "
     "partition_count=#PARTITIONS* records_read=#RECORDS quarantine_count=IN-QUARANTINE note_count=#NOTES*"
@@ -64,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     numbers = reader.table_rows("audits", ["audit_id"])["audit_id"].unique().sort().to_pylist()
     chosen = numbers if arguments.all else numbers[-arguments.limit :]
     if arguments.format == "table":
-        rows = [row | counts(row) for row in ledger_rows(reader, chosen, ON_THE_SCREEN.split())]
+        shown = reader.ask(ON_THE_SCREEN, {"first": chosen[0]}) if chosen else ()
+        rows = one_row_an_audit(shown, max(numbers, default=0))
         write_rows(rows, SCREEN, "table")
         say_lines(f"audit {row['audit_id']}: {note}" for row in rows for note in row["notes"] or [])
     else:
@@ -86,15 +98,13 @@ def _too_old(reader: LakeReader, most_ms: int) -> int:
     return 4
 
 
-def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] | None = None) -> Iterator[Row]:
+def ledger_rows(reader: LakeReader, numbers: list[int]) -> Iterator[Row]:
     """A row of the ledger for each of these audits. They are read in lots, because an audit has an entry for each
-    partition, and those of ten years of nights are a gigabyte. `columns`: only these, with sums in place of the entries
-    (`with_sums`)."""
+    partition, and those of ten years of nights are a gigabyte."""
     for first in range(0, len(numbers), AT_ONCE):
         some = numbers[first : first + AT_ONCE]
         span = [Condition("audit_id", ">=", some[0]), Condition("audit_id", "<=", some[-1])]
-        rows = reader.table_rows("audits", columns, span)
-        yield from one_row_an_audit(to_rows(rows if columns is None else with_sums(rows)), numbers[-1])
+        yield from one_row_an_audit(to_rows(reader.table_rows("audits", None, span)), numbers[-1])
 
 
 def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
@@ -112,29 +122,3 @@ def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict
         elif row["status"] == RUNNING and Owner.parse(row["owner"]).is_alive is False:
             row["status"] = INTERRUPTED
     return [*rows.values()]
-
-
-def with_sums(rows: pa.Table) -> pa.Table:
-    """The ledger's rows with the screen's figures in place of their lists and maps; null if the audit has not finished.
-
-    Drops `partitions`, whose entries cost a hundred times as much as everything else as Python objects.
-    """
-    lists = rows["partitions"].combine_chunks()
-    entries = pc.list_flatten(lists)
-    records = pa.table({"row": pc.list_parent_indices(lists), "records": pc.struct_field(entries, "records")})
-    sums = records.filter(is_of_log(entries)).group_by("row").aggregate([("records", "sum"), ("records", "count")])
-    read, partitions = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int32)
-    read[sums["row"].to_numpy()] = sums["records_sum"].to_numpy()
-    partitions[sums["row"].to_numpy()] = sums["records_count"].to_numpy()
-    is_unknown = pc.is_null(lists).to_numpy(zero_copy_only=False)
-    rows = rows.append_column("partition_count", pa.array(partitions, mask=is_unknown))
-    return rows.append_column("records_read", pa.array(read, mask=is_unknown)).drop_columns(["partitions"])
-
-
-def counts(row: Row) -> Row:
-    """The number of quarantined rows and of notes in a row of `with_sums`; nulls if the audit has not finished."""
-    is_running = row["partition_count"] is None
-    return {
-        "quarantine_count": None if is_running else sum((row["quarantined"] or {}).values()),
-        "note_count": None if is_running else len(row["notes"] or []),
-    }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -29,30 +30,28 @@ from kgroups_spark.words import counted, format_time_for_people, group_count, sh
 SEGMENTS = on_disk("demo/segments")
 DEFAULT_LAKE = "./lake"
 # In the shipped segments: what happened, and the command that shows it.
-STORY = (
-    (
-        "In a night invoice-export was set back, and sent 12,192 invoices twice",
-        "history --group invoice-export --event offset_rewound",
-    ),
-    (
-        "A rebalance is stuck: two new members of returns-sync wait for one that does not release its partitions",
-        "describe --group returns-sync --state",
-    ),
-    ("Poison messages: packing-tasks, a share group, gave up 5 records of shipments", "dead-letters"),
-    ("A transaction of payments-ledger hangs for three days, and its offsets with it", "pending --hanging"),
-    (
-        "Lost records: offsets of carrier-feedback expired while it was stopped. It never reads 321,646 records",
-        "history --group carrier-feedback --topic shipments",
-    ),
-    (
-        "Two pods fight over one static member, fraud-scoring-1",
-        "findings --all-audits --finding contested_static_member",
-    ),
-    ("The tasks of a Streams application, order-totals, and who has them", "describe --group order-totals --members"),
-    ("6 groups lose their offsets within a week, 2 of them at the next check", "expiring --within 7d"),
-    ("All that is odd, why it matters, what to do", "findings"),
-    ("All of it with plots, to open in a browser", "report --output report.html"),
-)
+_STORY = """\
+In a night invoice-export was set back, and sent 12,192 invoices twice
+  history --group invoice-export --event offset_rewound
+A rebalance is stuck: two new members of returns-sync wait for one that does not release its partitions
+  describe --group returns-sync --state
+Poison messages: packing-tasks, a share group, gave up 5 records of shipments
+  dead-letters
+A transaction of payments-ledger hangs for three days, and its offsets with it
+  pending --hanging
+Lost records: offsets of carrier-feedback expired while it was stopped. It never reads 321,646 records
+  history --group carrier-feedback --topic shipments
+Two pods fight over one static member, fraud-scoring-1
+  findings --all-audits --finding contested_static_member
+The tasks of a Streams application, order-totals, and who has them
+  describe --group order-totals --members
+6 groups lose their offsets within a week, 2 of them at the next check
+  expiring --within 7d
+All that is odd, why it matters, what to do
+  findings
+All of it with plots, to open in a browser
+  report --output report.html"""
+STORY = re.findall(r"(.+)\n  (.+)", _STORY)
 
 OPTIONS = (
     LAKE._replace(help=LAKE.help.replace(")", f", else {DEFAULT_LAKE})")),

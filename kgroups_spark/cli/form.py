@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Prose is filled to the width of the screen. Indented lines, as examples, stay as they are: they can be copied."""
+    """Prose is filled to the width of the screen. A wider example can still be copied: its note is below it, and a long
+    command goes on after a backslash."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         written, lines = text.splitlines(), list[str]()
@@ -50,8 +51,19 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
             return super()._fill_text(text, width, indent)
         for is_prose, some in groupby(written, lambda line: not line.startswith(" ") and bool(line)):
             part = list(some)
-            lines += self._split_lines(" ".join(part), width) if is_prose else part
-        return "\n".join(indent + line for line in lines)
+            filled = self._split_lines(" ".join(part), width) if is_prose else None
+            lines += filled or [each for line in part for each in self._example(line, width)]
+        return "\n".join(indent + line for line in lines).replace("\xa0", " ")
+
+    def _example(self, line: str, width: int) -> list[str]:
+        if len(line) <= width:
+            return [line]
+        command, _, note = line[2:].partition("   ")
+        whole = re.sub(r"'.*?'|\".*?\"", lambda quoted: quoted[0].replace(" ", "\xa0"), command)
+        lines = self._split_lines(whole, width - 8)
+        goes_on = " \\" if command.startswith("kgroups") else ""
+        lines = [f"{each}{goes_on}" for each in lines[:-1]] + lines[-1:] + self._split_lines(note.strip(), width - 8)
+        return [f"{'      ' if number or not command else '  '}{each}" for number, each in enumerate(lines)]
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """argparse's own method would break `share-state` at its hyphen."""

@@ -59,6 +59,7 @@ from kgroups_spark.sql.reader import (
     of_groups,
     of_known,
 )
+from kgroups_spark.sql.views import columns_of
 from kgroups_spark.words import (
     EVENTS,
     cause_text,
@@ -140,17 +141,10 @@ def run(arguments: argparse.Namespace) -> int:
     notes = list(reduced_history(reader, of_groups(groups), since))
     if arguments.until is None:
         notes += [*about_waiting(reader, groups), *deleted_next(reader, groups)]
-    write(rows, column_names(asked), columns, arguments)
+    write(rows, columns_of(asked.view), columns, arguments)
     say(closing)
     say_lines(notes)
     return fail_if_any(arguments, found)
-
-
-def column_names(asked: Source) -> list[str]:
-    """The columns of the view, for JSON and CSV."""
-    from kgroups_spark.sql.views import columns_of
-
-    return list(columns_of(asked.view))
 
 
 def newest(reader: LakeReader, asked: Source, chosen: SqlCondition, limit: int) -> Rows:

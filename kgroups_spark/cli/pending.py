@@ -146,8 +146,14 @@ def about_other_partitions(rows: Iterable[Row]) -> list[str]:
 
 
 def _summary(rows: Rows, *, is_listed: bool) -> str:
-    transactions = {(row["offsets_partition"], row["producer_id"]): row["is_hanging"] for row in rows}
+    transactions = {(row["offsets_partition"], row["producer_id"]): row for row in rows}
     offsets = sum(row["log_offset"] is not None for row in rows)
-    found = f"{counted(offsets, 'pending offset')} in {counted(len(transactions), 'open transaction')}"
-    how = "by Kafka's rule" if is_listed else "(by age alone: __transaction_state was not read)"
-    return f"{found}, {sum(transactions.values())} {'hanging' if is_listed else 'likely hanging'} {how}"
+    found = [f"{counted(offsets, 'pending offset')} in {counted(len(transactions), 'open transaction')}"]
+    likely = sum(row["verdict"] == "not_known" for row in transactions.values())
+    hanging = sum(row["is_hanging"] for row in transactions.values()) - likely
+    if is_listed and (hanging or not likely):
+        found.append(f"{hanging} hanging by Kafka's rule")
+    if likely or not is_listed:
+        part = " in full" if is_listed else ""
+        found.append(f"{likely} likely hanging (by age alone: __transaction_state was not read{part})")
+    return ", ".join(found)

@@ -91,7 +91,8 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
 #
 #     -- error by committed_offsets: committed offsets of a group ...     its severity, the tables of which one has a
 #                                                                         row for each of its rows, and its summary
-#     --
+#     -- of a group the first by topic                                    or nothing: all rows. The number of the others
+#                                                                         is in its column `others`
 #     -- {offsets:counted committed offset} belong to {group_id} ...      the sentences of a row (words.py)
 #
 #     SELECT ...                                                          the rows, with columns of `findings`

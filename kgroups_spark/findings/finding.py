@@ -26,6 +26,13 @@ class Kind(NamedTuple):
     summary: str
 
 
+FIRST_OF_A_GROUP = """
+SELECT *, nullif(count(*) OVER of_group - 1, 0) AS others
+FROM ({query})
+WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
+QUALIFY row_number() OVER (of_group ORDER BY {order}) = 1"""
+
+
 class FindingSql(NamedTuple):
     """A file of `sql/` (findings/finders.py). `tables`: those of which one has a row for each finding."""
 
@@ -37,8 +44,10 @@ class FindingSql(NamedTuple):
     @classmethod
     def parsed(cls, text: str) -> FindingSql:
         head, query = text.split("\n\n", 1)
-        kind, _, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
+        kind, first, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
         severity, tables, summary = re.split(" by |: ", kind, maxsplit=2)
+        if first:
+            query = FIRST_OF_A_GROUP.format(query=query, order=first.removeprefix("of a group the first by "))
         return cls(Kind(severity, summary), tables.split(", "), " ".join(detail), query)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,14 @@ GROUP_NAMES = tuple(names_in_package("report/group_queries", ".sql"))
 
 def query(name: str) -> str:
     """The text of one of NAMES. Raises FileNotFoundError for any other."""
-    return package_text(f"report/queries/{name}.sql").strip()
+    return _file(name)[1].strip()
+
+
+def _file(name: str) -> tuple[str, str]:
+    """The head of a query's file, and the query below it. The head has the caption of its table, and its columns:
+    `topic Topic; lag- Lag :count; detail! Why`: a minor one has -, a detail !. Other figures have no head."""
+    head, _, text = package_text(f"report/queries/{name}.sql").rpartition("\n\n")
+    return head.replace("-- ", ""), text
 
 
 def group_query(name: str) -> str:
@@ -129,18 +136,18 @@ def _is_half(figure: Table | Plot | None) -> bool:
 
 def table(
     name: str,
-    caption: str,
-    columns: str | Sequence[Column],
     rows: Iterable[Row],
     *,
+    columns: Sequence[Column] = (),
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """A table of the query `name`, with the first rows of the answer that fit into the budget. `columns`:
-    `topic Topic; lag- Lag :count; detail! Why`: a minor one has -, a detail !."""
+    """A table of the query `name`, with the first rows of the answer that fit into the budget. `columns`: others than
+    the file's."""
     from jinja2.utils import htmlsafe_json_dumps  # of the extra [report]
 
-    columns = [*map(_column, columns.split("; "))] if isinstance(columns, str) else columns
+    caption, _, named = _file(name)[0].partition("\n")
+    columns = columns or [*map(_column, named.replace("\n", " ").split("; "))]
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from itertools import takewhile
@@ -44,17 +44,6 @@ from kgroups_spark.words import (
 )
 
 _LONGEST_ANCHOR = 200
-# By query.
-CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
-_OFFSETS = (
-    "topic Topic; partition Partition :count; committed_offset Committed offset :count; "
-    "commit_timestamp- Committed (UTC) :time; client_id Owner; client_host- Its host; "
-    "owned_since- Owner since (UTC) :time"
-)
-_EVENTS = (
-    "event_timestamp When (UTC) :time; event Event; topic- Topic; partitions- Partitions :count; "
-    "change Change, member or cause"
-)
 
 
 @dataclass(frozen=True)
@@ -102,18 +91,17 @@ def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 def _group(name: str, known: Row | None, offsets: Sequence[Row], events: Sequence[Row]) -> Group:
     tables = []
     if offsets:
-        tables.append(_table("group_offsets", _OFFSETS, offsets, offsets[0]["partitions"]))
+        tables.append(_table("group_offsets", offsets, offsets[0]["partitions"]))
     if events:
         rows = [row | {"event": EVENTS.get(row["event"], row["event"]), "change": _change(row)} for row in events]
-        tables.append(_table("newest_events", _EVENTS, rows, events[0]["of_group"]))
+        tables.append(_table("newest_events", rows, events[0]["of_group"]))
     return Group(anchor_of(name), cell_text(name), _facts(known), tables)
 
 
-def _table(name: str, columns: str, rows: Sequence[Row], in_all: int) -> Table:
-    caption = CAPTIONS[name]
-    if len(rows) < in_all:
-        caption += f" (the first {len(rows):,} of {in_all:,})"
-    return table(name, caption, columns, rows)
+def _table(name: str, rows: Sequence[Row], in_all: int) -> Table:
+    found = table(name, rows)
+    some = f" (the first {len(rows):,} of {in_all:,})" if len(rows) < in_all else ""
+    return replace(found, caption=f"{found.caption}{some}")
 
 
 def _facts(known: Row | None) -> str:
@@ -327,7 +315,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             retention=format_duration(lake["retention_ms"]),
             headlines=headlines(answers),
             sections=sections(answers),
-            group_queries=[(caption, query(name)) for name, caption in CAPTIONS.items()],
+            group_queries=[(each.caption, each.sql) for each in (table(name, ()) for name in QUESTIONS["Each group"])],
             # The page runs only this script, so its text never runs, even if it were not escaped.
             script=script,
             script_digest=digest,

@@ -100,17 +100,13 @@ def expiring_section(answers: Answers) -> Section:
     sentences = [
         f"If every group stays as it was at {lake['as_of']:%Y-%m-%d %H:%M} UTC, "
         f"{counted(soon['month_offsets'], 'offset')} of {counted(soon['month_groups'], 'group')} "
-        f"expire within {DAYS} days."
+        f"{'expires' if soon['month_offsets'] == 1 else 'expire'} within {DAYS} days."
     ]
     if soon["due_offsets"]:
         sentences.append(
             f"{counted(soon['due_offsets'], 'offset')}, already due, will be removed at the broker’s next check."
         )
     rows = [{**row, "counted_from": counted_from(row)} for row in groups]
-    columns = (
-        "group_id Group; group_type- Type; state- State; offsets Offsets :count; "
-        "first_expires_at First expires (UTC) :time; last_expires_at- Last (UTC) :time; counted_from- Counted from"
-    )
     by_day = [
         {"day": row["day"], "series": "due now" if row["is_due"] else "later", "value": row["offsets"]}
         for row in answers["expiring_by_day"]
@@ -124,9 +120,7 @@ def expiring_section(answers: Answers) -> Section:
             [("due now", RED), ("later", BLUE)],
         ),
         *what_if,
-        table(
-            "expiring_groups", "Groups that lose offsets, the soonest first", columns, rows, budget_bytes=GROUPS_BYTES
-        ),
+        table("expiring_groups", rows, budget_bytes=GROUPS_BYTES),
     ]
     return Section("expiring", "Expiring offsets by day", sentences, figures)
 
@@ -145,10 +139,6 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
             "within 30 days": row["month_offsets"] - row["week_offsets"],
         }
         bars += [{"at": retention, "series": name, "value": value} for name, value in parts.items()]
-    columns = (
-        "retention Retention; due_offsets At once :count; due_groups- Groups :count; "
-        "week_offsets Within 7 days :count; month_offsets Within 30 days :count"
-    )
     series = [("at once", RED), ("within 7 days", BLUE), ("within 30 days", PALE_BLUE)]
     plot = Plot(
         "what_if_plot",
@@ -157,16 +147,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
         legend_of([bar for bar in bars if bar["value"]], series),
         query("what_if_retention"),
     )
-    return [
-        plot,
-        table(
-            "what_if_retention",
-            "The same in figures: offsets that expire, and of how many groups at once",
-            columns,
-            rows,
-            is_small=True,
-        ),
-    ]
+    return [plot, table("what_if_retention", rows, is_small=True)]
 
 
 def if_empty_section(answers: Answers) -> Section:
@@ -187,14 +168,7 @@ def if_empty_section(answers: Answers) -> Section:
             else "None would be due at once: each has a full retention left when its group empties, or part of it."
         )
     ]
-    columns = (
-        "group_id Group; group_type- Type; state- State; member_count- Members :count; at_once At once :count; "
-        "offsets In all :count; last_expires_at- All expired by (UTC) :time"
-    )
-    caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
-    return Section(
-        "if-empty", heading, sentences, [table("if_empty", caption, columns, rows, budget_bytes=GROUPS_BYTES)]
-    )
+    return Section("if-empty", heading, sentences, [table("if_empty", rows, budget_bytes=GROUPS_BYTES)])
 
 
 def findings_section(answers: Answers) -> Section:
@@ -204,20 +178,11 @@ def findings_section(answers: Answers) -> Section:
         if answers["lake"][0]["looked_by"] is None:
             nothing = "No audit has looked for findings yet; the next one will."
         return Section("findings", "Findings", [nothing])
-    columns = (
-        "severity Severity; finding Finding; group_id Group; topic- Topic; partition- Partition :count; "
-        "since- Since (UTC) :time; detail! The problem, why it matters, what to do"
-    )
-    kinds = answers["findings_by_kind"]
-    kind_columns = (
-        "severity Severity; finding Finding; findings Findings :count; group_count Groups :count; "
-        "since- Since (UTC) :time"
-    )
     by_severity = {name: sum(row["severity"] == name for row in rows) for name in ("error", "warning", "notice")}
     said = [counted(count, name) for name, count in by_severity.items() if count]
     figures = [
-        table("findings_by_kind", "Findings of the last audit by kind, errors first", kind_columns, kinds),
-        table("findings", "All of them", columns, rows, budget_bytes=GROUPS_BYTES),
+        table("findings_by_kind", answers["findings_by_kind"]),
+        table("findings", rows, budget_bytes=GROUPS_BYTES),
     ]
     return Section("findings", "Findings", [", ".join(said) + "."], figures)
 
@@ -232,21 +197,15 @@ def groups_section(answers: Answers) -> Section:
         group_type = by_type.setdefault(row["group_type"], {"group_type": row["group_type"]})
         group_type[row["state"] or "total"] = row["group_count"]
     crosstab = [dict.fromkeys(states) | row for row in by_type.values()]
-    crosstab_columns = [
+    columns = [
         Column("group_type", "Type"),
         *(Column(state, state, "count") for state in states),
         Column("total", "All", "count"),
     ]
     state_bars = _by_day(answers, "state")
-    columns = (
-        "group_id Group; group_type Type; state State; state_since- Since (UTC) :time; member_count- Members :count; "
-        "offsets Offsets :count; expires_at- First expires (UTC) :time; offsets_partition- Offsets partition :count"
-    )
     figures: list[Table | Plot] = []
     if now:
-        figures.append(
-            table("groups_now", "Groups by type and state, as of the audit", crosstab_columns, crosstab, is_small=True)
-        )
+        figures.append(table("groups_now", crosstab, columns=columns, is_small=True))
     if state_bars:
         others = dict.fromkeys(row["series"] for row in state_bars if row["series"] not in STATE_COLORS)
         drawn = {row["series"] for row in state_bars}
@@ -255,9 +214,7 @@ def groups_section(answers: Answers) -> Section:
         caption = f"Groups by state, {AS_EACH_DAY_ENDED}"
         figures.append(last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day", "group"))
     if now:
-        caption = "All groups"
-        rows = answers["all_groups"]
-        figures.append(table("all_groups", caption, columns, rows, budget_bytes=ALL_GROUPS_BYTES))
+        figures.append(table("all_groups", answers["all_groups"], budget_bytes=ALL_GROUPS_BYTES))
     sentence = f"{counted(answers['lake'][0]['group_count'], 'group')} when the log ended."
     return Section("groups", "Groups", [sentence], figures)
 
@@ -316,11 +273,9 @@ WORDS: Mapping[str, Callable[[Any], str | None]] = {
 
 @dataclass(frozen=True)
 class TableOf:
-    """A query's answer. `columns`: as in `table`."""
+    """The answer to a query, whose file has the caption and the columns."""
 
     query: str
-    caption: str
-    columns: str
     budget_bytes: int = BUDGET_BYTES
     is_small: bool = False
 
@@ -332,7 +287,7 @@ class TableOf:
             for row in answers[self.query]
         ]
         how: dict[str, Any] = {"budget_bytes": self.budget_bytes, "is_small": self.is_small}
-        return [table(self.query, self.caption, self.columns, rows, **how)] if rows else []
+        return [table(self.query, rows, **how)] if rows else []
 
 
 @dataclass(frozen=True)
@@ -399,25 +354,9 @@ def facts_of(answers: Answers, queries: Sequence[str]) -> dict[str, Any]:
 
 
 _MIGRATION_TABLES = (
-    TableOf(
-        "type_changes",
-        "Groups that changed their type, the newest first",
-        "event_timestamp When (UTC) :time; group_id Group; value_before From; value_after To",
-        is_small=True,
-    ),
-    TableOf(
-        "migration",
-        "Classic groups by whether consumers of KIP-848 can join them (kgroups migration shows each)",
-        "converts Can move; reason Why not online; groups Groups :count; first_of_them- The first",
-        is_small=True,
-    ),
-    TableOf(
-        "exactly_once",
-        "Groups with offsets in transactions: a transactional id for each partition or for each thread (KIP-447)",
-        "group_id Group; style Style; ids Ids :count; partitions- Partitions :count; timeout Longest timeout; "
-        "transactional_id- Its transactional id",
-        GROUPS_BYTES,
-    ),
+    TableOf("type_changes", is_small=True),
+    TableOf("migration", is_small=True),
+    TableOf("exactly_once", GROUPS_BYTES),
 )
 
 
@@ -454,19 +393,8 @@ _TOPIC_FIGURES = (
         "commits",
         "commit",
     ),
-    TableOf(
-        "offsets_partitions",
-        "Rate and bloat by partition",
-        "offsets_partition Partition :count; commits_per_hour Commits an hour :rate; records Records :count; "
-        "live_records Still current :count; records_per_live Records per current record :rate; "
-        "tombstones- Tombstones :count; bytes- Size :bytes; open_transactions- Open transactions :count",
-    ),
-    TableOf(
-        "busiest_groups",
-        "The groups that wrote most, in the last 24 hours of log time (50 at most)",
-        "group_id Group; commits Commits :count; tombstones- Tombstones :count; other_records- Other records :count; "
-        "bytes Size :bytes",
-    ),
+    TableOf("offsets_partitions"),
+    TableOf("busiest_groups"),
 )
 
 
@@ -476,14 +404,7 @@ quarantine_section = Part(
     "quarantine",
     "Every record that was read could be used.",
     ["{quarantine_records:counted record} could not be used; the table quarantine keeps their bytes."],
-    [
-        TableOf(
-            "quarantine",
-            "Records that could not be used, by reason",
-            "reason Reason; coordinator_fails Load would fail; entries Entries :count; records Records :count; "
-            "partitions- Partitions :count; newest- Newest (UTC) :time; example-! Example",
-        )
-    ],
+    [TableOf("quarantine")],
 )
 
 
@@ -491,11 +412,6 @@ def coverage_section(answers: Answers) -> Section:
     rows = answers["coverage"]
     if not rows:
         return Section("coverage", "Coverage", ["No partition was read."])
-    columns = (
-        "offsets_partition Partition :count; first_log_offset First record :count; "
-        "complete_from Complete from :count; read_to Read to :count; lost Lost :count; "
-        "newest_log_timestamp- Newest record (UTC) :time"
-    )
     gaps = sum(row["is_complete"] is False for row in rows)
     lost = sum(row["lost"] or 0 for row in rows)
     sentences = [
@@ -506,9 +422,7 @@ def coverage_section(answers: Answers) -> Section:
     if lost:
         sentences.append(f"{counted(lost, 'offset')} were compacted away before an audit read them: audit more often.")
     sentences += answers["lake"][0]["notes"] or []
-    caption = "The part of each partition’s log that is in the tables, by log offset"
-    figure = table("coverage", caption, columns, rows)
-    return Section("coverage", "Coverage", sentences, [figure])
+    return Section("coverage", "Coverage", sentences, [table("coverage", rows)])
 
 
 moves_section = Part(
@@ -531,12 +445,7 @@ moves_section = Part(
             "partition",
             lambda row: row["event"] in MOVES,
         ),
-        TableOf(
-            "offset_moves",
-            "Moves, the newest first",
-            "event_timestamp When (UTC) :time; group_id Group; topic Topic; event What; cause How; "
-            "partitions- Partitions :count; read_again Read again :count; skipped Never read :count",
-        ),
+        TableOf("offset_moves"),
     ],
 )
 removals_section = Part(
@@ -557,12 +466,7 @@ removals_section = Part(
             "offset",
             lambda row: row["event"] == "offset_removed",
         ),
-        TableOf(
-            "removals",
-            "Removals, the newest first",
-            "event_timestamp When (UTC) :time; group_id Group; cause Cause; offsets Offsets :count; "
-            "topics- Topics :count; is_group_removed- Group removed, too",
-        ),
+        TableOf("removals"),
     ],
 )
 
@@ -570,26 +474,9 @@ removals_section = Part(
 def clean_up_section(answers: Answers) -> Section:
     """Groups and offsets that nobody uses, and offsets that expired although their group had members."""
     tables = (
-        TableOf(
-            "unused_groups",
-            "Groups that nobody has used for 30 days; kgroups cleanup prints Kafka's commands that delete them",
-            "group_id Group; group_type Type; state State; idle_since Idle since (UTC) :time; "
-            "offset_count Offsets :count; expires_at- First expires (UTC) :time",
-            GROUPS_BYTES,
-        ),
-        TableOf(
-            "no_longer_consumed",
-            "Topics to which no member of the group subscribes any more: their lag is none",
-            "group_id Group; topic Topic; offset_count Offsets :count; last_commit_at- Last commit (UTC) :time; "
-            "kept_until- Kept until (UTC) :time",
-            GROUPS_BYTES,
-        ),
-        TableOf(
-            "lost_while_active",
-            "Offsets that expired while their group had members, the newest first",
-            "removed_at When (UTC) :time; group_id Group; topic Topic; offsets Offsets :count; state State; "
-            "members Members :count",
-        ),
+        TableOf("unused_groups", GROUPS_BYTES),
+        TableOf("no_longer_consumed", GROUPS_BYTES),
+        TableOf("lost_while_active"),
     )
     figures = figures_of(tables, answers)
     nothing = ["Every group was used in the last 30 days, and consumes every topic that it has offsets of."]
@@ -616,31 +503,10 @@ def rebalances_section(answers: Answers) -> Section:
 
 
 _REBALANCE_TABLES = (
-    TableOf(
-        "waiting_partitions",
-        "Members that wait for partitions, and who holds them, the longest first (50 at most)",
-        "group_id Group; wanted_by Waits; held_by Held by; partitions Partitions :count; topic- Topic; "
-        "waiting_since Since (UTC) :time; out_by Put out by (UTC) :time",
-    ),
-    TableOf(
-        "rebalancing_groups",
-        "The groups and days with most rebalances (50 at most)",
-        "group_id Group; day Day (UTC); group_type- Type; rebalances Rebalances :count; "
-        "superseded- Cut short by the next :count; longest_s Longest (s) :rate; slowest_member_id- Its slowest member; "
-        "newest- The newest (UTC) :time",
-    ),
-    TableOf(
-        "slowest_members",
-        "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)",
-        "group_id Group; client_id Client id; slowest_member_id- Member id; times_last Times last :count; "
-        "longest_s Longest (s) :rate; newest- The newest (UTC) :time",
-    ),
-    TableOf(
-        "handovers",
-        "Partitions that changed their owner in the last 24 hours, the longest since the last commit first",
-        "group_id Group; partitions Partitions :count; topic- Topic; from_client_id- From; to_client_id- To; "
-        "longest_s Read again at most (s) :rate; newest- The newest (UTC) :time",
-    ),
+    TableOf("waiting_partitions"),
+    TableOf("rebalancing_groups"),
+    TableOf("slowest_members"),
+    TableOf("handovers"),
 )
 
 
@@ -665,13 +531,7 @@ lag_section = Part(
             "value",
             "record",
         ),
-        TableOf(
-            "lagging_groups",
-            "Groups with unread records, the most first",
-            "group_id Group; partitions Partitions :count; lag Lag :count; records_lost Deleted unread :count; "
-            "seen_at- Seen (UTC) :time",
-            GROUPS_BYTES,
-        ),
+        TableOf("lagging_groups", GROUPS_BYTES),
     ],
 )
 
@@ -691,33 +551,10 @@ share_groups_section = Part(
         "[{share_partitions_full_windows:counted partition} have a full window: consumers receive no new records.]",
     ],
     [
-        TableOf(
-            "share_near_limit",
-            "Records near their delivery limit",
-            "group_id Group; topic Topic; partition Partition :count; first_offset From offset :count; "
-            "last_offset To offset :count; delivery_count Delivered :count; attempts_left Attempts left :count",
-        ),
-        TableOf(
-            "share_partitions",
-            "Share partitions, the longest lag first",
-            "group_id Group; topic Topic; partition Partition :count; init_state- State; "
-            "start_offset Start offset :count; lag Lag :count; window_records- Window, at least :count; "
-            "archived- Archived :count; log_timestamp- Last stored (UTC) :time",
-            GROUPS_BYTES,
-        ),
-        TableOf(
-            "dead_letters",
-            "Records that were given up, the newest first",
-            "given_up_at When (UTC) :time; group_id Group; topic Topic; partition Partition :count; "
-            "first_offset From offset :count; last_offset To offset :count; records Records :count; reason Why; "
-            "delivery_state- State; queue_topic- Dead-letter queue",
-        ),
-        TableOf(
-            "redeliveries",
-            "Records that were delivered again, by day, at least",
-            "day Day (UTC); group_id Group; redeliveries Deliveries after the first :count; "
-            "records Records :count; delivery_count Most deliveries of one :count",
-        ),
+        TableOf("share_near_limit"),
+        TableOf("share_partitions", GROUPS_BYTES),
+        TableOf("dead_letters"),
+        TableOf("redeliveries"),
     ],
 )
 
@@ -730,11 +567,6 @@ def transactions_section(answers: Answers) -> Section:
     lake = answers["lake"][0]
     as_of, is_known = lake["as_of"], lake["has_transaction_state"]
     sentences = _sentences(len(rows), sum(row["is_hanging"] for row in rows), is_known)
-    columns = (
-        "producer_id Producer id; transactional_id- Transactional id; open_since- Open since (UTC) :time; age Age; "
-        "verdict Hanging; groups Group; offsets Offsets :count; offsets_partition- Offsets partition :count; "
-        "records_held- Records after it :count"
-    )
     shown = [
         {
             **row,
@@ -747,8 +579,7 @@ def transactions_section(answers: Answers) -> Section:
         }
         for row in rows
     ]
-    caption = "Transactions, the longest open first; records after it: those that the cleaner cannot reach"
-    return Section("transactions", heading, sentences, [table("open_transactions", caption, columns, shown)])
+    return Section("transactions", heading, sentences, [table("open_transactions", shown)])
 
 
 def _sentences(count: int, hanging: int, is_known: bool) -> list[str]:
@@ -793,25 +624,9 @@ def transactional_ids_section(answers: Answers) -> Section:
 
 
 _TRANSACTION_TABLES = (
-    TableOf(
-        "named_transactions",
-        "Open transactions, the longest open first",
-        "transactional_id Transactional id; producer_id- Producer id; state State; start_timestamp- Began (UTC) :time; "
-        "age Age; timeout Timeout; topic_partitions Partitions written to :count; groups- Groups :count; "
-        "offsets- Offsets :count",
-    ),
-    TableOf(
-        "aborted_by_coordinator",
-        "Transactions that the coordinator aborted, the newest first",
-        "log_timestamp When (UTC) :time; transactional_id Transactional id; why Why; producer_id- Producer id; "
-        "start_timestamp- Began (UTC) :time; timeout- Timeout",
-    ),
-    TableOf(
-        "transactional_states",
-        "Transactional ids by state",
-        "state State; transactional_ids Ids :count; newest_change Newest change (UTC) :time",
-        is_small=True,
-    ),
+    TableOf("named_transactions"),
+    TableOf("aborted_by_coordinator"),
+    TableOf("transactional_states", is_small=True),
 )
 
 

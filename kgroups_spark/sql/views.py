@@ -543,8 +543,16 @@ def definition(name: str) -> Definition:
     """The view or function of that name. Raises FileNotFoundError for any other."""
     if name in RECORD_VIEWS:
         return _RecordView(name, RECORD_VIEWS[name]).definition()
-    text = package_text(f"sql/definitions/{name}.sql")
-    return parsed(text, columns_of, is_function=name in FUNCTIONS)
+    found = parsed(_text(name), columns_of, is_function=name in FUNCTIONS)
+    return found._replace(query=_STEP.sub(lambda step: "(" + _text(step[0]).split("\n\n", 1)[1] + ")", found.query))
+
+
+# First steps that several queries have are files of their own, whose heads have no columns.
+_STEP = re.compile(r"(?<=\b(?:FROM|JOIN) )_\w+")
+
+
+def _text(name: str) -> str:
+    return package_text(f"sql/definitions/{name}.sql")
 
 
 def columns_of(name: str) -> Columns:

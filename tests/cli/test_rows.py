@@ -9,12 +9,11 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.maintain import MaintainSummary
 from kgroups_spark.audit.options import LEAST_VACUUM_MS
-from kgroups_spark.cli.audits import counts, one_row_an_audit, with_sums
+from kgroups_spark.cli.audits import ON_THE_SCREEN, one_row_an_audit
 from kgroups_spark.cli.describe import rows_of
 from kgroups_spark.cli.expiring import GROUPS_SCREEN, OFFSETS_SCREEN, expires_in
 from kgroups_spark.cli.findings import COLUMNS as COLUMNS_OF_FINDINGS
@@ -32,7 +31,9 @@ from kgroups_spark.words import LAST_MS, parse_duration, to_datetime
 from tests.cli.group_questions import FINDINGS, LOOKED, Looked
 from tests.cli.story_reader import STORY_END, ArrowReader
 from tests.cli.written_lake import ledger, write_lake
+from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ALL, audited
+from tests.views.arrow_tables import in_duckdb
 
 
 def group(group_id, group_type, state, offsets_partition=0):
@@ -116,21 +117,21 @@ def test_an_audit_is_interrupted_only_if_its_process_is_known_to_have_ended():
 
 def sums(*rows):
     """The sums and counts that the screen shows instead of each row's lists and maps."""
-    columns = pa.schema([("partitions", pa.list_(pa.struct([("records", pa.int64()), ("topic", pa.string())])))])
-    table = with_sums(pa.Table.from_pylist([{"partitions": row["partitions"]} for row in rows], columns))
-    return [summed | counts(row | summed) for row, summed in zip(rows, table.to_pylist(), strict=True)]
+    with in_duckdb({"audits": table_rows("audits", *rows)}) as connection:
+        found = (
+            connection.sql(ON_THE_SCREEN.replace(":first", "$first"), params={"first": 0}).to_arrow_table().to_pylist()
+        )
+    return [{name: row[name] for name in SUMS} for row in found]
+
+
+SUMS = ("partition_count", "records_read", "quarantine_count", "note_count")
 
 
 def test_the_screen_sums_and_counts_lists_and_maps():
     nothing_read = ledger_row(3, "finished", partitions=[], quarantined={}, notes=[])
-    expected = {"partition_count": 2, "records_read": 15, "quarantine_count": 3, "note_count": 1}
-    running = ledger_row(2, "running")
-    assert sums(FINISHED, running, nothing_read, FINISHED) == [
-        expected,
-        dict.fromkeys(expected),
-        dict.fromkeys(expected, 0),
-        expected,
-    ]
+    nothing = dict.fromkeys(SUMS)
+    expected = [dict(zip(SUMS, (2, 15, 3, 1), strict=True)), nothing, dict.fromkeys(SUMS, 0)]
+    assert sums(FINISHED, ledger_row(2, "running"), nothing_read) == expected
 
 
 def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():

@@ -456,7 +456,8 @@ def test_an_offset_that_no_client_sees_is_shown_as_none() -> None:
 
 def test_rows_that_do_not_fit_are_counted() -> None:
     columns = [Column("name", "Name"), Column("number", "Number", "count")]
-    made = table("coverage", "c", columns, [{"name": "x" * 6, "number": n} for n in range(10)], budget_bytes=45)
+    rows = [{"name": "x" * 6, "number": n} for n in range(10)]
+    made = table("coverage", rows, columns=columns, budget_bytes=45)
     assert [row[1] for row in made.rows] == [0, 1, 2]
     assert made.left_out == 7
 

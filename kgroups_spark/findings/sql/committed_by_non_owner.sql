@@ -1,5 +1,5 @@
 -- warning by groups: a commit for a partition that no member owned
---
+-- of a group the first by topic, partition
 -- {topic}-{partition}[ (and for {others:counted other partition})] was committed as {group_id}[ at {since:time}], while
 -- the group was Stable and none of its members owned that partition. Either a member commits a partition that it no
 -- longer owns, or a producer names the group without its generation. The commit overwrites the owner's. The log does not
@@ -21,11 +21,8 @@ changed AS (
   WHERE state = 'Stable' AND protocol_type = 'consumer' AND is_unread IS NOT TRUE
     AND (offsets_partition, group_id) NOT IN (SELECT (offsets_partition, group_id) FROM held WHERE topic IS NULL)
 )
-SELECT offsets_partition, group_id, topic, partition, log_offset, commit_timestamp AS since,
-  nullif(count(*) OVER of_group - 1, 0) AS others
+SELECT offsets_partition, group_id, topic, partition, log_offset, commit_timestamp AS since
 FROM committed_offsets
 JOIN changed USING (offsets_partition, group_id)
 ANTI JOIN held USING (offsets_partition, group_id, topic, partition)
 WHERE log_offset > changed_at
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY topic, partition) = 1

@@ -1,5 +1,5 @@
 -- notice by both_ways: one partition is committed both in transactions and outside them
---
+-- of a group the first by topic, partition
 -- {topic}-{partition} of {group_id} was committed {transactional_commits:counted time} in transactions and
 -- {plain_commits:counted time} outside them[, and so were {others:counted other partition}]. The later record in the log
 -- wins, even over a transaction that commits afterwards: exactly-once processing may process records twice. Most likely a
@@ -7,14 +7,8 @@
 -- group.id
 
 -- One commit outside of a transaction may be an admin reset.
-WITH slots AS (
-  SELECT offsets_partition, group_id, topic, partition, max(log_offset) AS log_offset,
-    count(*) FILTER (is_transactional) AS transactional_commits, count(*) FILTER (NOT is_transactional) AS plain_commits
-  FROM both_ways
-  GROUP BY ALL
-  HAVING transactional_commits > 0 AND plain_commits >= 2
-)
-SELECT *, nullif(count(*) OVER of_group - 1, 0) AS others
-FROM slots
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY topic, partition) = 1
+SELECT offsets_partition, group_id, topic, partition, max(log_offset) AS log_offset,
+  count(*) FILTER (is_transactional) AS transactional_commits, count(*) FILTER (NOT is_transactional) AS plain_commits
+FROM both_ways
+GROUP BY ALL
+HAVING transactional_commits > 0 AND plain_commits >= 2

@@ -1,5 +1,5 @@
 -- warning by topic_offsets: records are about to be deleted before a group reads them
---
+-- of a group the first by unread DESC, topic, partition
 -- {percent}% of the records that {topic}-{partition} still has are unread by {group_id}, whose offset {committed_offset} is
 -- {ahead:counted record} after the log's start[; and so it is with {others:counted other partition}]. Since
 -- {seen_before:time} the start moved on by {moved:counted record}, faster than the group: at this pace it reaches the offset
@@ -14,9 +14,6 @@ WITH margins AS (
 )
 SELECT offsets_partition, group_id, topic, partition, committed_offset, ahead, log_offset, seen_before,
   log_start_offset - start_before AS moved, CAST(floor(100 * unread) AS INTEGER) AS percent,
-  CAST(ahead / (ahead_before - ahead) * (epoch_ms(seen_at) - epoch_ms(seen_before)) AS BIGINT) AS left_ms,
-  nullif(count(*) OVER of_group - 1, 0) AS others
+  CAST(ahead / (ahead_before - ahead) * (epoch_ms(seen_at) - epoch_ms(seen_before)) AS BIGINT) AS left_ms, unread
 FROM margins
 WHERE unread >= 0.8 AND ahead < ahead_before
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY unread DESC, topic, partition) = 1

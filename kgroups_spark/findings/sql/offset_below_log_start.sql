@@ -1,5 +1,5 @@
 -- error by topic_offsets: committed offsets whose records the topic has already deleted
---
+-- of a group the first by log_start_offset - committed_offset DESC, topic, partition
 -- {group_id} will read {topic}-{partition} from offset {committed_offset}, and the log starts at {log_start_offset}[; and so
 -- it is with {others:counted other partition}]: up to {lost:counted record} were deleted before the group read them. A
 -- consumer that resumes there is reset: to the log's start with auto.offset.reset=earliest, to its end with latest (then
@@ -7,9 +7,7 @@
 -- the topic's records longer (retention.ms, retention.bytes), or start the group earlier
 
 SELECT offsets_partition, group_id, topic, partition, committed_offset, log_start_offset, log_offset,
-  commit_timestamp AS since, CAST(sum(log_start_offset - committed_offset) OVER of_group AS BIGINT) AS lost,
-  nullif(count(*) OVER of_group - 1, 0) AS others
+  commit_timestamp AS since,
+  CAST(sum(log_start_offset - committed_offset) OVER (PARTITION BY offsets_partition, group_id) AS BIGINT) AS lost
 FROM _with_ends
 WHERE committed_offset < log_start_offset
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY log_start_offset - committed_offset DESC, topic, partition) = 1

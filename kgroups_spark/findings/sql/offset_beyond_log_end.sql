@@ -1,5 +1,5 @@
 -- warning by topic_offsets: committed offsets beyond the end of the topic's log
---
+-- of a group the first by committed_offset - log_end_offset DESC, topic, partition
 -- {group_id} will read {topic}-{partition} from offset {committed_offset}, and the log ends at {log_end_offset}[; and so it
 -- is with {others:counted other partition}]. The topic was truncated or created again, or the offset is another cluster's
 -- (MirrorMaker without translation, an import). A consumer that resumes there is reset: with auto.offset.reset=earliest it
@@ -8,8 +8,6 @@
 -- {topic:word} --reset-offsets --to-latest --execute
 
 SELECT offsets_partition, group_id, topic, partition, committed_offset, log_end_offset, log_offset,
-  commit_timestamp AS since, nullif(count(*) OVER of_group - 1, 0) AS others
+  commit_timestamp AS since
 FROM _with_ends
 WHERE committed_offset > log_end_offset
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY committed_offset - log_end_offset DESC, topic, partition) = 1

@@ -1,5 +1,5 @@
 -- warning by groups: a partition of a subscribed topic is assigned to no member
---
+-- of a group the first by topic, partition
 -- {topic}-{partition} of {group_id}[, and so {others:is|are} {others:counted more partition}] is
 -- assigned to no member, though the group is Stable and has a committed offset there. Nobody reads it, and its lag grows. In a
 -- classic group the leader's assignor left it out (partition.assignment.strategy), in others the coordinator's. Restart the
@@ -12,26 +12,20 @@ WITH subscribed AS (
   SELECT offsets_partition, group_id, unnest(subscribed_topics) AS topic FROM group_members
   UNION
   SELECT offsets_partition, group_id, unnest(flatten(map_values(resolved_regex_topics))) FROM groups
-),
-left_out AS (
-  SELECT committed.*
-  FROM committed_offsets AS committed
-  JOIN groups USING (offsets_partition, group_id)
-  SEMI JOIN subscribed USING (offsets_partition, group_id, topic)
-  ANTI JOIN (SELECT * FROM _held WHERE how = 'assigned') AS held USING (offsets_partition, group_id, topic, partition)
-  ANTI JOIN (
-    SELECT offsets_partition, group_id
-    FROM group_members
-    WHERE assigned_partitions IS NULL OR subscribed_topics IS NULL
-      OR len(list_filter(list_concat(assigned_partitions, pending_revocation_partitions), lambda each: each.topic IS NULL)) > 0
-  ) USING (offsets_partition, group_id)
-  ANTI JOIN (
-    SELECT topic, partition FROM topic_offsets WHERE audit_id = $audit_id AND status <> 'ok'
-  ) USING (topic, partition)
-  ANTI JOIN (SELECT topic FROM topics GROUP BY topic HAVING count(*) > 1) USING (topic)
-  WHERE state = 'Stable' AND (group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer')
 )
-SELECT offsets_partition, group_id, topic, partition, log_offset, nullif(count(*) OVER of_group - 1, 0) AS others
-FROM left_out
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY topic, partition) = 1
+SELECT offsets_partition, group_id, topic, partition, committed.log_offset
+FROM committed_offsets AS committed
+JOIN groups USING (offsets_partition, group_id)
+SEMI JOIN subscribed USING (offsets_partition, group_id, topic)
+ANTI JOIN (SELECT * FROM _held WHERE how = 'assigned') AS held USING (offsets_partition, group_id, topic, partition)
+ANTI JOIN (
+  SELECT offsets_partition, group_id
+  FROM group_members
+  WHERE assigned_partitions IS NULL OR subscribed_topics IS NULL
+    OR len(list_filter(list_concat(assigned_partitions, pending_revocation_partitions), lambda each: each.topic IS NULL)) > 0
+) USING (offsets_partition, group_id)
+ANTI JOIN (
+  SELECT topic, partition FROM topic_offsets WHERE audit_id = $audit_id AND status <> 'ok'
+) USING (topic, partition)
+ANTI JOIN (SELECT topic FROM topics GROUP BY topic HAVING count(*) > 1) USING (topic)
+WHERE state = 'Stable' AND (group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer')

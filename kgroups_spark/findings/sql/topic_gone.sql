@@ -1,5 +1,5 @@
 -- warning by topic_offsets: a topic that a group reads does not exist
---
+-- of a group the first by topic
 -- The cluster has no topic {topic}, {use} of {group_id}[; and so it is with {others:counted other topic}]. It was deleted, or
 -- the name is wrong: consumers wait for it and report no error. When it is created again, it begins at offset 0. If the group
 -- no longer needs it, correct the subscription, and delete offsets that are left: kafka-consumer-groups.sh
@@ -13,14 +13,8 @@ used AS (
   SELECT offsets_partition, group_id, unnest(subscribed_topics) AS topic, true AS is_subscribed FROM group_members
   UNION ALL
   SELECT offsets_partition, group_id, topic, false FROM committed_offsets
-),
-by_topic AS (
-  SELECT offsets_partition, group_id, topic,
-    CASE WHEN bool_or(is_subscribed) THEN 'to which members subscribe' ELSE 'and there are committed offsets of it' END AS use
-  FROM used JOIN gone USING (topic)
-  GROUP BY offsets_partition, group_id, topic
 )
-SELECT *, nullif(count(*) OVER of_group - 1, 0) AS others
-FROM by_topic
-WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
-QUALIFY row_number() OVER (of_group ORDER BY topic) = 1
+SELECT offsets_partition, group_id, topic,
+  CASE WHEN bool_or(is_subscribed) THEN 'to which members subscribe' ELSE 'and there are committed offsets of it' END AS use
+FROM used JOIN gone USING (topic)
+GROUP BY offsets_partition, group_id, topic

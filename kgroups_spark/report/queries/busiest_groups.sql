@@ -1,3 +1,7 @@
+-- The groups that wrote most, in the last 24 hours of log time (50 at most)
+-- group_id Group; commits Commits :count; tombstones- Tombstones :count; other_records- Other records :count; bytes
+-- Size :bytes
+
 SELECT group_id,
   CAST(sum(commits) AS BIGINT) AS commits,
   CAST(sum(tombstones) AS BIGINT) AS tombstones,

@@ -1,3 +1,7 @@
+-- Groups that lose offsets, the soonest first
+-- group_id Group; group_type- Type; state- State; offsets Offsets :count; first_expires_at First expires (UTC) :time;
+-- last_expires_at- Last (UTC) :time; counted_from- Counted from
+
 SELECT expiry.group_id, groups.group_type, groups.state, count(*) AS offsets,
   min(expiry.expires_at) AS first_expires_at, max(expiry.expires_at) AS last_expires_at,
   min_by(expiry.reason, expiry.expires_at) AS reason,

@@ -1,3 +1,7 @@
+-- Committed offsets and owners
+-- topic Topic; partition Partition :count; committed_offset Committed offset :count; commit_timestamp- Committed (UTC)
+-- :time; client_id Owner; client_host- Its host; owned_since- Owner since (UTC) :time
+
 -- Several members may own a partition: the last one that got it counts.
 WITH owning AS (
   SELECT

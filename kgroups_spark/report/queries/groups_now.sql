@@ -1,3 +1,5 @@
+-- Groups by type and state, as of the audit
+
 -- A row without a state is about all groups of the type. A group in two offsets partitions counts once.
 SELECT group_type, state, count(DISTINCT group_id) AS group_count
 FROM groups

@@ -1,3 +1,7 @@
+-- Partitions that changed their owner in the last 24 hours, the longest since the last commit first
+-- group_id Group; partitions Partitions :count; topic- Topic; from_client_id- From; to_client_id- To; longest_s Read
+-- again at most (s) :rate; newest- The newest (UTC) :time
+
 -- The view handovers for the last day alone: it would sort all commits of the lake.
 WITH spans AS (
   SELECT *,
@@ -19,7 +23,8 @@ moved AS (
 found AS (
   SELECT
     group_id, topic, partition, valid_from AS handed_over_at, previous.client_id AS from_client_id, client_id AS to_client_id,
-    epoch_ms(previous.at) - epoch_ms(max(commits.log_timestamp)) AS since_ms
+    epoch_ms(previous.at) - epoch_ms(max(commits.log_timestamp)) AS since_ms,
+    {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition} AS place
   FROM moved
   JOIN offset_commits AS commits USING (offsets_partition, group_id, topic, partition)
   WHERE commits.log_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '2' DAY
@@ -28,9 +33,8 @@ found AS (
   GROUP BY offsets_partition, group_id, topic, partition, moved.log_offset, valid_from, client_id, previous
 )
 SELECT group_id, count(*) AS partitions,
-  max_by(topic, {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition}) AS topic,
-  max_by(from_client_id, {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition}) AS from_client_id,
-  max_by(to_client_id, {'ms': since_ms, 'at': handed_over_at, 'topic': topic, 'partition': partition}) AS to_client_id,
+  max_by(topic, place) AS topic, max_by(from_client_id, place) AS from_client_id,
+  max_by(to_client_id, place) AS to_client_id,
   greatest(0, max(since_ms)) AS longest_ms,
   max(handed_over_at) AS newest
 FROM found

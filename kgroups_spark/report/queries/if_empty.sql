@@ -1,3 +1,7 @@
+-- If a group lost its members now: offsets lost at once, and when the rest would expire
+-- group_id Group; group_type- Type; state- State; member_count- Members :count; at_once At once :count; offsets In all
+-- :count; last_expires_at- All expired by (UTC) :time
+
 SELECT expiry.group_id, groups.group_type, groups.state, groups.member_count,
   count(*) FILTER (WHERE expiry.expires_at_if_empty <= expiry.as_of) AS at_once,
   count(*) AS offsets, min(expiry.expires_at_if_empty) AS first_expires_at,

@@ -1,3 +1,7 @@
+-- Groups with unread records, the most first
+-- group_id Group; partitions Partitions :count; lag Lag :count; records_lost Deleted unread :count; seen_at- Seen
+-- (UTC) :time
+
 SELECT group_id, count(*) AS partitions,
   -- Share partitions may have any offset, so a sum need not be a BIGINT.
   TRY_CAST(sum(CAST(greatest(lag, 0) AS DECIMAL(38, 0))) AS BIGINT) AS lag,

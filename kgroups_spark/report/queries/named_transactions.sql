@@ -1,3 +1,7 @@
+-- Open transactions, the longest open first
+-- transactional_id Transactional id; producer_id- Producer id; state State; start_timestamp- Began (UTC) :time; age
+-- Age; timeout Timeout; topic_partitions Partitions written to :count; groups- Groups :count; offsets- Offsets :count
+
 SELECT ids.transactional_id, ids.producer_id, ids.state, ids.timeout_ms, ids.start_timestamp,
   cardinality(ids.topic_partitions) AS topic_partitions,
   count(DISTINCT pending.group_id) AS groups,

@@ -1,3 +1,7 @@
+-- Events, the newest first
+-- event_timestamp When (UTC) :time; event Event; topic- Topic; partitions- Partitions :count; change Change, member or
+-- cause
+
 WITH numbered AS (
   SELECT group_id, event_timestamp, event, cause, topic,
     nullif(count(DISTINCT partition), 0) AS partitions,

@@ -1,17 +1,15 @@
+-- Moves, the newest first
+-- event_timestamp When (UTC) :time; group_id Group; topic Topic; event What; cause How; partitions- Partitions :count;
+-- read_again Read again :count; skipped Never read :count
+
 WITH placed AS (
   SELECT *,
     cause = 'topic_recreated' AS is_other_topic,
-    lag(cause) OVER (
-      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
-    ) AS cause_before,
-    sum(CASE WHEN cause = 'topic_recreated' THEN 1 ELSE 0 END) OVER (
-      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
-    ) AS life,
-    lag(offset_after) OVER (
-      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
-    ) AS moved_to
+    lag(cause) OVER of_offset AS cause_before, lag(offset_after) OVER of_offset AS moved_to,
+    sum(CASE WHEN cause = 'topic_recreated' THEN 1 ELSE 0 END) OVER of_offset AS life
   FROM all_events
   WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
+  WINDOW of_offset AS (PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index)
 ),
 moves AS (
   SELECT *,

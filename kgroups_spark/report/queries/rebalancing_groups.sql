@@ -1,3 +1,7 @@
+-- The groups and days with most rebalances (50 at most)
+-- group_id Group; day Day (UTC); group_type- Type; rebalances Rebalances :count; superseded- Cut short by the next
+-- :count; longest_s Longest (s) :rate; slowest_member_id- Its slowest member; newest- The newest (UTC) :time
+
 SELECT group_id, group_type,
   CAST(CAST(date_trunc('day', rebalance_timestamp) AS DATE) AS STRING) AS day,
   count(*) AS rebalances,

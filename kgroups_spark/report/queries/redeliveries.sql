@@ -1,3 +1,7 @@
+-- Records that were delivered again, by day, at least
+-- day Day (UTC); group_id Group; redeliveries Deliveries after the first :count; records Records :count;
+-- delivery_count Most deliveries of one :count
+
 SELECT CAST(CAST(day AS DATE) AS STRING) AS day, group_id,
   CAST(sum(redeliveries) AS BIGINT) AS redeliveries,
   CAST(sum(records) AS BIGINT) AS records,

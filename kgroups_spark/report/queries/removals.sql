@@ -1,3 +1,7 @@
+-- Removals, the newest first
+-- event_timestamp When (UTC) :time; group_id Group; cause Cause; offsets Offsets :count; topics- Topics :count;
+-- is_group_removed- Group removed, too
+
 SELECT min(event_timestamp) AS event_timestamp, group_id, cause,
   count(*) FILTER (WHERE event = 'offset_removed') AS offsets,
   count(DISTINCT topic) AS topics,

@@ -1,3 +1,8 @@
+-- Share partitions, the longest lag first
+-- group_id Group; topic Topic; partition Partition :count; init_state- State; start_offset Start offset :count; lag
+-- Lag :count; window_records- Window, at least :count; archived- Archived :count; log_timestamp- Last stored (UTC)
+-- :time
+
 SELECT stored.group_id,
   coalesce(stored.topic, stored.topic_id) AS topic,
   stored.partition, stored.init_state, stored.start_offset, stored.lag, stored.delivery_complete_count,

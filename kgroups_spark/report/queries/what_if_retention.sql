@@ -1,3 +1,7 @@
+-- The same in figures: offsets that expire, and of how many groups at once
+-- retention Retention; due_offsets At once :count; due_groups- Groups :count; week_offsets Within 7 days :count;
+-- month_offsets Within 30 days :count
+
 WITH judged AS (
   SELECT * FROM expiring(NULL, INTERVAL '1' DAY)
   UNION ALL

@@ -27,11 +27,6 @@ aborted AS (
     SELECT producer_id, producer_epoch, unnest(group_ids) FROM open_transactions
   )
 ),
-overdue AS (
-  SELECT offsets_partition, group_id, log_offset, event_index, log_timestamp, overdue_since
-  FROM group_events
-  WHERE overdue_since IS NOT NULL
-),
 gone AS (
   SELECT *,
     bool_or(event = 'group_removed') OVER (PARTITION BY offsets_partition, group_id, log_timestamp) AS is_group_removed
@@ -111,14 +106,12 @@ quiet_moves AS (
   FROM visits
   WHERE cause = 'no_members'
 ),
-kept AS (
-  SELECT DISTINCT offsets_partition FROM checkpoints WHERE reason = 'keep' AND log IS NULL
-),
 -- Causes that the records around an event do not show.
 explained AS (
   SELECT overdue.offsets_partition, overdue.group_id, log_offset, event_index, 'probably_expired' AS cause
-  FROM overdue
+  FROM group_events AS overdue
   JOIN group_traffic AS traffic ON traffic.hour < date_trunc('hour', overdue.log_timestamp)
+  WHERE overdue_since IS NOT NULL
   GROUP BY overdue.offsets_partition, overdue.group_id, log_offset, event_index, overdue_since
   HAVING max(traffic.hour) <= overdue_since + INTERVAL '1' DAY
   UNION ALL
@@ -130,13 +123,14 @@ explained AS (
     AND gone.overdue_since IS NULL AND NOT gone.is_group_removed AND seen.status = 'unknown_topic'
   UNION ALL
   SELECT moved.offsets_partition, moved.group_id, moved.log_offset, event_index,
-    CASE WHEN coalesce(hidden.offsets_partition, kept.offsets_partition) IS NULL THEN 'self_assigned' ELSE 'unknown' END
+    CASE WHEN coalesce(hidden.visit, reduced_to) IS NULL THEN 'self_assigned' ELSE 'unknown' END
   FROM quiet_moves AS moved
   LEFT JOIN hidden ON hidden.offsets_partition = moved.offsets_partition AND hidden.group_id = moved.group_id
     AND hidden.visit = moved.visit
   -- The record since which the group has no members is no longer in history.
-  LEFT JOIN kept ON kept.offsets_partition = moved.offsets_partition AND moved.visit = 0
-  WHERE moves > 2 OR coalesce(hidden.offsets_partition, kept.offsets_partition) IS NOT NULL
+  LEFT JOIN _reduced AS reduced ON reduced.log = '__consumer_offsets'
+    AND reduced.partition = moved.offsets_partition AND moved.visit = 0
+  WHERE moves > 2 OR coalesce(hidden.visit, reduced_to) IS NOT NULL
   UNION ALL
   SELECT offsets_partition, group_id, gone.log_offset, event_index, left_by.cause
   FROM group_events AS gone
@@ -162,6 +156,5 @@ SELECT reported.audit_id, NULL, reported.log_offset, reported.log_timestamp, 0, 
   NULL, NULL, NULL, NULL, NULL, reported.log, reported.state_partition, reported.transactional_id, reported.producer_id,
   reported.producer_epoch
 FROM state_events AS reported
-LEFT JOIN topic_names ON topic_names.topic_id = reported.topic_id
-LEFT JOIN aborted
-  ON aborted.producer_id = reported.producer_id AND aborted.producer_epoch = reported.producer_epoch
+LEFT JOIN topic_names USING (topic_id)
+LEFT JOIN aborted USING (producer_id, producer_epoch)

@@ -11,8 +11,8 @@
 
 WITH leaders AS (
   SELECT CAST(name AS INTEGER) AS offsets_partition, broker, value AS address
-  FROM cluster_facts
-  WHERE kind = 'leader' AND audit_id = (SELECT max(audit_id) FROM cluster_facts)
+  FROM _cluster
+  WHERE kind = 'leader'
 ),
 counted AS (
   SELECT offsets_partition, 0 AS groups, 0 AS members, 0 AS committed_offsets, 0 AS commits, 0 AS bytes FROM leaders
@@ -29,12 +29,12 @@ counted AS (
   WHERE traffic.hour > last_audit.as_of - INTERVAL 24 HOURS AND traffic.hour <= last_audit.as_of
 )
 SELECT leaders.broker, leaders.address,
-  CAST(count(DISTINCT counted.offsets_partition) AS BIGINT) AS offsets_partitions,
+  CAST(count(DISTINCT offsets_partition) AS BIGINT) AS offsets_partitions,
   CAST(sum(counted.groups) AS BIGINT) AS groups,
   CAST(sum(counted.members) AS BIGINT) AS members,
   CAST(sum(counted.committed_offsets) AS BIGINT) AS committed_offsets,
   CAST(sum(counted.commits) AS BIGINT) AS commits,
   CAST(sum(counted.bytes) AS BIGINT) AS bytes
 FROM counted
-LEFT JOIN leaders ON leaders.offsets_partition = counted.offsets_partition
+LEFT JOIN leaders USING (offsets_partition)
 GROUP BY leaders.broker, leaders.address

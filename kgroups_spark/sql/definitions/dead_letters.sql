@@ -13,26 +13,13 @@
 -- given_up_at: Log time of the record that first shows it; null: none, or its time does not count (last_audit.believed_until)
 -- log_offset: That record of __share_group_state
 
-WITH written AS (
-  SELECT state_partition, group_id, topic_id, partition, log_offset, log_timestamp,
-    unnest(from_json(
-      value,
-      '{"stateBatches": [
-        {"firstOffset": "BIGINT", "lastOffset": "BIGINT", "deliveryState": "INTEGER", "deliveryCount": "INTEGER"}
-      ]}'
-    )."stateBatches") AS batch
-  FROM share_group_state_records
-  WHERE value IS NOT NULL
-),
--- Each snapshot repeats them.
-batches AS (
-  SELECT state_partition, group_id, topic_id, partition,
-    batch."firstOffset" AS begins, batch."lastOffset" AS ends,
-    max(batch."deliveryState") AS state, max(batch."deliveryCount") AS delivery_count,
+WITH batches AS (
+  SELECT state_partition, group_id, topic_id, partition, begins, ends,
+    max(state) AS state, max(delivery_count) AS delivery_count,
     min(struct_pack(log_offset := log_offset, log_timestamp := log_timestamp)) AS shown
-  FROM written
-  WHERE batch."deliveryState" IN (3, 4) AND batch."lastOffset" BETWEEN batch."firstOffset" AND 9223372036854775806
-  GROUP BY state_partition, group_id, topic_id, partition, batch."firstOffset", batch."lastOffset"
+  FROM _stored_batches
+  WHERE state IN (3, 4)
+  GROUP BY state_partition, group_id, topic_id, partition, begins, ends
 ),
 borders AS (
   SELECT state_partition, group_id, topic_id, partition, begins AS first_offset FROM batches
@@ -66,11 +53,6 @@ ranges AS (
   FROM marked
   GROUP BY state_partition, group_id, topic_id, partition, shown, delivery_count, state, island
 ),
-names AS (
-  SELECT topic_id, max(topic) AS topic
-  FROM (SELECT topic_id, topic FROM share_partitions UNION ALL SELECT topic_id, topic FROM topics)
-  GROUP BY topic_id
-),
 settings AS (
   SELECT group_id,
     max(CASE WHEN name = 'share.delivery.count.limit' THEN TRY_CAST(value AS BIGINT) END) AS delivery_count_limit,
@@ -88,5 +70,5 @@ SELECT ranges.*, names.topic, settings.queue_topic,
   shown.log_offset AS log_offset,
   CASE WHEN shown.log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN shown.log_timestamp END AS given_up_at
 FROM ranges
-LEFT JOIN names ON names.topic_id = ranges.topic_id
-LEFT JOIN settings ON settings.group_id = ranges.group_id
+LEFT JOIN _topic_names AS names USING (topic_id)
+LEFT JOIN settings USING (group_id)

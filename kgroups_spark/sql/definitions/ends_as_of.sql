@@ -20,11 +20,7 @@ WITH kgroups_ends AS (
   GROUP BY kgroups_log, kgroups_partition
 ),
 kgroups_reduced AS (
-  SELECT coalesce(log, '__consumer_offsets') AS kgroups_reduced_log, offsets_partition AS kgroups_reduced_partition,
-    max(log_offset) AS kgroups_reduced_to
-  FROM main.checkpoints
-  WHERE reason = 'keep'
-  GROUP BY log, offsets_partition
+  SELECT log AS kgroups_log, partition AS kgroups_partition, reduced_to AS kgroups_reduced_to FROM _reduced
 ),
 kgroups_known AS (
   SELECT kgroups_log, kgroups_partition,
@@ -37,8 +33,7 @@ kgroups_known AS (
       ELSE kgroups_end_offset
     END AS kgroups_known_end_offset
   FROM kgroups_ends
-  LEFT JOIN kgroups_reduced
-    ON kgroups_reduced_log = kgroups_log AND kgroups_reduced_partition = kgroups_partition
+  LEFT JOIN kgroups_reduced USING (kgroups_log, kgroups_partition)
 )
 SELECT kgroups_log AS log, kgroups_partition AS partition, kgroups_known_end_offset AS end_offset
 FROM kgroups_known

@@ -8,14 +8,14 @@
 
 WITH commits AS (
   SELECT DISTINCT group_id,
-    coalesce(names.transactional_id, CAST(commits.producer_id AS VARCHAR)) AS id,
+    coalesce(names.transactional_id, CAST(producer_id AS VARCHAR)) AS id,
     names.transactional_id AS name, topic, partition
   FROM (
     SELECT DISTINCT group_id, producer_id, topic, partition
     FROM offset_commits
     WHERE is_transactional AND producer_id IS NOT NULL
   ) AS commits
-  LEFT JOIN transactional_producers AS names ON names.producer_id = commits.producer_id
+  LEFT JOIN transactional_producers AS names USING (producer_id)
 ),
 ids AS (
   SELECT group_id, id, max(name) AS name, min(partition) AS partition, count(DISTINCT partition) AS numbers

@@ -11,13 +11,7 @@
 -- outcome_timestamp: Log time of the record at outcome_log_offset; null: no such record, or it has no time
 -- removed_after_ms: removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known
 
-WITH reduced AS (
-  SELECT offsets_partition AS reduced_partition, max(log_offset) AS reduced_to
-  FROM checkpoints
-  WHERE reason = 'keep' AND log IS NULL
-  GROUP BY offsets_partition
-),
-read_then AS (
+WITH read_then AS (
   SELECT read.offsets_partition,
     -- Ranges that were replaced since do not count as read.
     least(read.end_offset, coalesce(min(replaced.from_offset), read.end_offset)) AS read_to
@@ -25,7 +19,7 @@ read_then AS (
   LEFT JOIN replaced_ranges AS replaced
     ON replaced.offsets_partition = read.offsets_partition AND replaced.topic IS NULL
     AND replaced.audit_id > read.audit_id
-  LEFT JOIN reduced ON reduced_partition = read.offsets_partition
+  LEFT JOIN _reduced AS reduced ON reduced.log = '__consumer_offsets' AND reduced.partition = read.offsets_partition
   -- In reduced history, the first record since then may be gone.
   WHERE coalesce(reduced_to <= read.end_offset, TRUE) AND read.audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
   GROUP BY read.offsets_partition, read.end_offset
@@ -73,21 +67,25 @@ events AS (
     FROM committed
     JOIN read_then USING (offsets_partition)
     WHERE committed.transaction_start_offset < read_then.read_to
-  ) AS committed
-    ON committed.offsets_partition = commits.offsets_partition AND committed.producer_id = commits.producer_id
-    AND commits.log_offset >= committed.transaction_start_offset AND commits.log_offset < committed.log_offset
-  WHERE commits.audit_id <= (SELECT max(decided_by) FROM previous_offset_expiry)
-    AND commits.is_transactional
-    AND commits.outcome IS NULL AND commits.committed_offset IS NOT NULL
+  ) AS committed USING (offsets_partition, producer_id)
+  WHERE commits.log_offset >= committed.transaction_start_offset AND commits.log_offset < committed.log_offset
+    AND commits.audit_id <= (SELECT max(decided_by) FROM previous_offset_expiry)
+    AND commits.is_transactional AND commits.outcome IS NULL AND commits.committed_offset IS NOT NULL
 ),
-numbered AS (
-  SELECT decided.*, events.is_tombstone, events.log_offset AS outcome_log_offset,
+seen AS (
+  SELECT decided.*, events.log_offset AS outcome_log_offset,
     events.log_timestamp AS outcome_timestamp,
     row_number() OVER (
       PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
       -- A transaction's last value for a slot counts.
       ORDER BY events.effective_log_offset, events.log_offset DESC
-    ) AS number
+    ) AS number,
+    CASE
+      WHEN events.is_tombstone THEN 'tombstone'
+      WHEN NOT events.is_tombstone THEN 'value'
+      WHEN decided.log_offset_now IS NULL THEN 'gone'
+      ELSE 'nothing'
+    END AS shown
   FROM decided
   LEFT JOIN events
     ON events.offsets_partition = decided.offsets_partition AND events.group_id = decided.group_id
@@ -97,17 +95,6 @@ numbered AS (
     AND events.log_offset > decided.log_offset
     -- Nor has anything changed if the same record is still the committed one.
     AND (decided.log_offset_now IS NULL OR decided.log_offset_now <> decided.log_offset)
-),
-seen AS (
-  SELECT *,
-    CASE
-      WHEN is_tombstone THEN 'tombstone'
-      WHEN NOT is_tombstone THEN 'value'
-      WHEN log_offset_now IS NULL THEN 'gone'
-      ELSE 'nothing'
-    END AS shown
-  FROM numbered
-  WHERE number = 1
 ),
 judged AS (
   SELECT seen.*,
@@ -120,7 +107,7 @@ judged AS (
     END AS outcome
   FROM seen
   CROSS JOIN last_audit
-  WHERE decision = 'expire' OR shown IN ('tombstone', 'gone')
+  WHERE number = 1 AND (decision = 'expire' OR shown IN ('tombstone', 'gone'))
 )
 SELECT
   * EXCLUDE (audit_id),

@@ -7,22 +7,19 @@
 -- value: Its value; null: unknown, because brokers differ, or the group's own could not be read
 -- source: group, or as in cluster_facts: set, default or option; null: unknown
 
-WITH facts AS (
-  SELECT * FROM cluster_facts WHERE audit_id = (SELECT max(audit_id) FROM cluster_facts)
-),
-own AS (
-  SELECT group_id, name, value FROM facts WHERE kind = 'group_config' AND name IS NOT NULL
+WITH own AS (
+  SELECT group_id, name, value FROM _cluster WHERE kind = 'group_config' AND name IS NOT NULL
 ),
 -- Groups whose own configuration could not be read; null: all.
 unread AS (
-  SELECT DISTINCT group_id FROM facts WHERE kind = 'group_config' AND name IS NULL
+  SELECT DISTINCT group_id FROM _cluster WHERE kind = 'group_config' AND name IS NULL
 ),
 brokers AS (
   SELECT
     substr(name, 7) AS name,
     CASE WHEN count(DISTINCT value) = 1 THEN max(value) END AS value,
     CASE WHEN count(DISTINCT value) = 1 THEN max(source) END AS source
-  FROM facts
+  FROM _cluster
   WHERE kind = 'broker_config' AND name LIKE 'group.%'
   GROUP BY name
 ),

@@ -59,16 +59,11 @@ oldest AS (
 ),
 -- By the rule of ends_as_of.
 reduced AS (
-  SELECT records.log, max(records.log_timestamp) AS reduced_to
+  SELECT log, max(log_timestamp) AS reduced_to
   FROM log_times AS records
-  JOIN (
-    SELECT coalesce(log, '__consumer_offsets') AS log, offsets_partition AS partition, max(log_offset) AS log_offset
-    FROM checkpoints WHERE reason = 'keep' AND record_offset IS NULL
-    GROUP BY log, offsets_partition
-  ) AS kept
-    ON kept.log = records.log AND kept.partition = records.partition AND records.log_offset < kept.log_offset
-  WHERE (records.log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
-  GROUP BY records.log
+  JOIN _reduced AS kept USING (log, partition)
+  WHERE records.log_offset < kept.reduced_to AND (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
+  GROUP BY log
 )
 SELECT log, oldest.begins, reduced.reduced_to, audited.incomplete_to,
   -- A live cluster's log is known up to the time of the read.

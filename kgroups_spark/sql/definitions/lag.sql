@@ -8,9 +8,6 @@
 -- will_reset: The committed offset is below the log's start or beyond its end, so a consumer that resumes there is reset by auto.offset.reset; null: the log's start and end are unknown, or it is beyond an end that was seen before the commit
 -- seen_at: When the audit asked for the topic's partition; null: no audit has
 
-WITH seen AS (
-  SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
-)
 SELECT committed.*, seen.log_start_offset, seen.log_end_offset,
   CASE WHEN committed.committed_offset >= 0 THEN seen.log_end_offset - committed.committed_offset END AS lag,
   CASE
@@ -23,4 +20,4 @@ SELECT committed.*, seen.log_start_offset, seen.log_end_offset,
   END AS will_reset,
   seen.seen_at
 FROM committed_offsets AS committed
-LEFT JOIN seen ON seen.topic = committed.topic AND seen.partition = committed.partition
+LEFT JOIN _topic_ends AS seen ON seen.topic = committed.topic AND seen.partition = committed.partition

@@ -37,21 +37,11 @@ commits AS (
   FROM in_effect
   WHERE took_effect
 ),
--- Entries that a partition no longer held when it was read again; without a group all that were there.
 gone AS (
-  SELECT state_partition,
-    reported[2] AS group_id,
-    reported[3] AS topic_id,
-    CAST(reported[4] AS INTEGER) AS partition,
-    max(CAST(reported[1] AS BIGINT)) AS gone_before
-  FROM (
-    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS reported
-    FROM state_log_state
-    WHERE log = '__share_group_state'
-      AND entry_type = 'gone'
-      AND audit_id = (SELECT max(audit_id) FROM state_log_state)
-  )
-  GROUP BY state_partition, reported[2], reported[3], reported[4]
+  SELECT state_partition, name AS group_id, topic_id, partition, max(gone_before) AS gone_before
+  FROM _gone
+  WHERE log = '__share_group_state'
+  GROUP BY state_partition, name, topic_id, partition
 ),
 share_records AS (
   SELECT *,
@@ -76,12 +66,11 @@ states AS (
     commits.committed_offset,
     CASE WHEN commits.committed_offset >= 0 THEN 0 END AS done
   FROM commits
-  JOIN audit_ends AS ends
-    ON ends.log = '__consumer_offsets'
-    AND ends.offsets_partition = commits.offsets_partition AND ends.end_offset > commits.effective_log_offset
+  JOIN audit_ends AS ends USING (offsets_partition)
+  WHERE ends.log = '__consumer_offsets' AND ends.end_offset > commits.effective_log_offset
     AND (commits.next_log_offset IS NULL OR ends.end_offset <= commits.next_log_offset)
     AND (commits.corrected_log_offset IS NULL OR commits.corrected_log_offset > ends.end_offset)
-  WHERE commits.committed_offset IS NOT NULL
+    AND commits.committed_offset IS NOT NULL
   UNION ALL
   SELECT ends.audit_id, shared.group_id, topics.topic, shared.topic_id, shared.partition, true, shared.start.at,
     nullif(shared.v."deliveryCompleteCount", -1)

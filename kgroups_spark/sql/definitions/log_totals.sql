@@ -16,7 +16,7 @@ WITH again AS (
   WHERE records_reread > 0
   GROUP BY offsets_partition
 )
-SELECT reads.offsets_partition, min(reads.start_offset) AS start_offset, now.end_offset, now.newest_log_timestamp,
+SELECT offsets_partition, min(reads.start_offset) AS start_offset, now.end_offset, now.newest_log_timestamp,
   coalesce(max(again.audit_id), 0) AS read_from_start_by,
   CAST(sum(CASE WHEN again.audit_id IS NULL OR reads.audit_id >= again.audit_id THEN reads.records END) AS BIGINT)
     AS records,
@@ -25,9 +25,8 @@ SELECT reads.offsets_partition, min(reads.start_offset) AS start_offset, now.end
   CAST(sum(reads.records - reads.records_reread) AS BIGINT) AS records_in_all,
   CAST(sum(reads.lost_to - reads.lost_from) AS BIGINT) AS offsets_lost
 FROM audit_partitions AS reads
-LEFT JOIN again ON again.offsets_partition = reads.offsets_partition
+LEFT JOIN again USING (offsets_partition)
 -- Every audit records how far every partition has been read.
-JOIN audit_partitions AS now
-  ON now.offsets_partition = reads.offsets_partition
-  AND now.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
-GROUP BY reads.offsets_partition, now.end_offset, now.newest_log_timestamp
+JOIN audit_partitions AS now USING (offsets_partition)
+WHERE now.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+GROUP BY offsets_partition, now.end_offset, now.newest_log_timestamp

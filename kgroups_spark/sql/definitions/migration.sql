@@ -9,9 +9,8 @@
 
 WITH settings AS (
   SELECT name, lower(max(value)) AS value
-  FROM cluster_facts
-  WHERE audit_id = (SELECT max(audit_id) FROM cluster_facts) AND kind = 'broker_config'
-    AND name IN ('group.consumer.migration.policy', 'group.consumer.max.size')
+  FROM _cluster
+  WHERE kind = 'broker_config' AND name IN ('group.consumer.migration.policy', 'group.consumer.max.size')
   GROUP BY name
   HAVING count(DISTINCT value) = 1
 ),

@@ -12,14 +12,8 @@
 -- log_offset: The record by which it got the partition; where valid_from is no longer in history, the first record that is left
 -- released_log_offset: The record by which it no longer had it; null: still
 
-WITH reduced AS (
-  SELECT offsets_partition AS reduced_partition, max(log_offset) AS reduced_to
-  FROM checkpoints
-  WHERE reason = 'keep' AND log IS NULL
-  GROUP BY offsets_partition
-),
-topologies AS (
-  SELECT offsets_partition AS topology_partition, group_id AS topology_group, log_offset AS topology_offset,
+WITH topologies AS (
+  SELECT offsets_partition, group_id, log_offset AS topology_offset,
     lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_topology_offset,
     list_transform(
       from_json(
@@ -63,10 +57,9 @@ assigned AS (
       ))
     ))
   FROM group_member_versions
-  JOIN topologies
-    ON topology_partition = offsets_partition AND topology_group = group_id AND log_offset >= topology_offset
+  JOIN topologies USING (offsets_partition, group_id)
+  WHERE assigned_tasks IS NOT NULL AND log_offset >= topology_offset
     AND (next_topology_offset IS NULL OR log_offset < next_topology_offset)
-  WHERE assigned_tasks IS NOT NULL
 ),
 versions AS (
   SELECT offsets_partition, group_id, member_id, log_offset,
@@ -77,7 +70,7 @@ versions AS (
     -- A member owns partitions pending revocation until it has released them: no other member gets them before.
     list_sort(list_distinct(holds)) AS holds
   FROM assigned
-  LEFT JOIN reduced ON reduced_partition = offsets_partition
+  LEFT JOIN _reduced AS reduced ON reduced.log = '__consumer_offsets' AND reduced.partition = offsets_partition
 ),
 compared AS (
   SELECT *,

@@ -33,7 +33,7 @@ numbered AS (
       OR (commits.producer_id IS NOT NULL AND (commits.marker_offset IS NULL OR commits.marker_offset >= ends.end_offset))
     )
 ),
--- Transactions, and every record that may begin one: the view `transactions`, so that its parts can be filtered.
+-- Not the view `transactions`, so that its parts can be filtered.
 begun AS (
   SELECT offsets_partition, producer_id, transaction_start_offset, log_offset AS marker_offset,
     CAST(NULL AS TIMESTAMPTZ) AS open_since
@@ -41,14 +41,6 @@ begun AS (
   WHERE transaction_start_offset IS NOT NULL
   UNION ALL
   SELECT offsets_partition, producer_id, transaction_start_offset, NULL, open_since FROM main.open_transactions
-),
-records AS (
-  SELECT offsets_partition, log_offset, log_timestamp FROM main.offset_commits WHERE is_transactional
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM main.group_records WHERE is_transactional
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM main.quarantine
-  WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
 SELECT pending.*, begun.transaction_start_offset,
   coalesce(begun.open_since, records.log_timestamp) AS open_since,
@@ -59,7 +51,7 @@ LEFT JOIN begun
   ON begun.offsets_partition = pending.offsets_partition AND begun.producer_id = pending.producer_id
   AND (pending.end_offset IS NULL OR begun.transaction_start_offset < pending.end_offset)
   AND (begun.marker_offset IS NULL OR begun.marker_offset >= pending.end_offset)
-LEFT JOIN records
+LEFT JOIN _transactional_records AS records
   ON records.offsets_partition = pending.offsets_partition AND records.log_offset = begun.transaction_start_offset
 LEFT JOIN main.transactional_producers AS names ON names.producer_id = pending.producer_id
 WHERE pending.number = 1 AND pending.committed_offset IS NOT NULL

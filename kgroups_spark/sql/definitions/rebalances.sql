@@ -20,14 +20,8 @@
 -- log_offset: Record that raised the epoch or holds the generation
 -- finished_log_offset: Record that finished it; null: it was not finished
 
-WITH reduced AS (
-  SELECT offsets_partition AS reduced_partition, max(log_offset) AS reduced_to
-  FROM checkpoints
-  WHERE reason = 'keep' AND log IS NULL
-  GROUP BY offsets_partition
-),
 -- Records that set a generation or an epoch: GroupMetadata, and the metadata of consumer, share and streams groups.
-epoch_records AS (
+WITH epoch_records AS (
   SELECT offsets_partition, group_id, log_offset FROM group_records WHERE record_type IN (2, 3, 11, 17)
 ),
 versions AS (
@@ -37,7 +31,7 @@ versions AS (
     lag(is_removed) OVER its AS was_removed, lag(is_simple) OVER its AS was_simple,
     lag(group_type) OVER its AS type_before, lag(log_timestamp) OVER its AS timestamp_before, reduced_to
   FROM group_versions
-  LEFT JOIN reduced ON reduced_partition = offsets_partition
+  LEFT JOIN _reduced AS reduced ON reduced.log = '__consumer_offsets' AND reduced.partition = offsets_partition
   WINDOW its AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)
 ),
 -- A group starts again after its removal, and as a group of another type. Tombstones and first records of a conversion

@@ -72,14 +72,12 @@ pieces AS (
   FROM borders
 ),
 covered AS (
-  SELECT max(batches.audit_id) AS audit_id, pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition,
-    pieces.border AS first_offset, max(pieces.last_offset) AS last_offset, max(batches.priority) AS priority
+  SELECT max(audit_id) AS audit_id, state_partition, group_id, topic_id, partition,
+    border AS first_offset, max(pieces.last_offset) AS last_offset, max(priority) AS priority
   FROM pieces
-  JOIN batches
-    ON batches.state_partition = pieces.state_partition AND batches.group_id = pieces.group_id
-    AND batches.topic_id = pieces.topic_id AND batches.partition = pieces.partition
-    AND batches.first_offset <= pieces.border AND batches.last_offset >= pieces.border
-  GROUP BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
+  JOIN batches USING (state_partition, group_id, topic_id, partition)
+  WHERE batches.first_offset <= border AND batches.last_offset >= border
+  GROUP BY state_partition, group_id, topic_id, partition, border
 ),
 -- Adjacent equal ones are one.
 marked AS (
@@ -107,13 +105,10 @@ combined AS (
   FROM counted
   GROUP BY state_partition, group_id, topic_id, partition, batch
 ),
-facts AS (
-  SELECT * FROM main.cluster_facts WHERE audit_id = (SELECT max(audit_id) FROM main.cluster_facts)
-),
 -- Groups with a share.delivery.count.limit of their own, which may be unknown; group_id null: any group may have one.
 own AS (
   SELECT group_id, max(TRY_CAST(trim(value) AS BIGINT)) AS delivery_count_limit
-  FROM facts
+  FROM _cluster
   WHERE kind = 'group_config' AND (name IS NULL OR name = 'share.delivery.count.limit')
   GROUP BY group_id
 ),
@@ -126,7 +121,7 @@ brokers AS (
         THEN max(CASE WHEN source <> 'option' THEN TRY_CAST(trim(value) AS BIGINT) END)
       ELSE max(CASE WHEN source = 'option' THEN TRY_CAST(value AS BIGINT) END)
     END AS delivery_count_limit
-  FROM facts
+  FROM _cluster
   WHERE name = 'group.share.delivery.count.limit'
 ),
 reported AS (
@@ -138,11 +133,6 @@ reported AS (
   FROM combined
   LEFT JOIN own ON own.group_id = combined.group_id
   CROSS JOIN brokers
-),
-names AS (
-  SELECT topic_id AS named_id, max(topic) AS topic
-  FROM (SELECT topic_id, topic FROM main.share_partitions UNION ALL SELECT topic_id, topic FROM main.topics)
-  GROUP BY topic_id
 )
 SELECT reported.*, names.topic,
   CASE state
@@ -162,4 +152,4 @@ SELECT reported.*, names.topic,
   END AS archived_as,
   (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
 FROM reported
-LEFT JOIN names ON names.named_id = reported.topic_id
+LEFT JOIN _topic_names AS names ON names.topic_id = reported.topic_id

@@ -6,9 +6,6 @@
 -- records_lost BIGINT: Records before the topic's log start that were not delivered, log_start_offset - start_offset; 0: none; null: one of them is unknown
 -- seen_at: When the audit asked for the topic's partition; null: no audit has
 
-WITH seen AS (
-  SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
-)
 SELECT stored.*, seen.log_end_offset,
   -- The start offset may be any, so a difference need not be a BIGINT.
   TRY_CAST(
@@ -20,6 +17,6 @@ SELECT stored.*, seen.log_end_offset,
   END AS records_lost,
   seen.seen_at
 FROM share_partitions AS stored
-LEFT JOIN seen
+LEFT JOIN _topic_ends AS seen
   ON seen.topic = stored.topic AND seen.partition = stored.partition
   AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)

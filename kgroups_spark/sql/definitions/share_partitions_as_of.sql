@@ -38,8 +38,14 @@ states AS (
     arg_max(v."leaderEpoch", log_offset) FILTER (WHERE v."leaderEpoch" <> -1) AS leader_epoch,
     nullif(max(CASE WHEN number = 1 THEN v."snapshotEpoch" END), -1) AS snapshot_epoch,
     nullif(max(CASE WHEN age = 1 THEN v."deliveryCompleteCount" END), -1) AS delivery_complete_count,
-    max(CASE WHEN number = 1 AND v."createTimestamp" NOT IN (0, -1) THEN v."createTimestamp" END) AS create_ms,
-    max(CASE WHEN number = 1 AND v."writeTimestamp" NOT IN (0, -1) THEN v."writeTimestamp" END) AS write_ms,
+    max(CASE
+      WHEN number = 1 AND v."createTimestamp" NOT IN (0, -1)
+        THEN least(greatest(v."createTimestamp", -62135596800000), 253402300799999)
+    END) AS create_ms,
+    max(CASE
+      WHEN number = 1 AND v."writeTimestamp" NOT IN (0, -1)
+        THEN least(greatest(v."writeTimestamp", -62135596800000), 253402300799999)
+    END) AS write_ms,
     max(CASE WHEN age = 1 THEN log_timestamp END) AS log_timestamp,
     max(log_offset) AS log_offset
   FROM records
@@ -57,7 +63,7 @@ ends AS (
 ),
 -- The last list of each group's coordinator (record type 15 of __consumer_offsets), of groups that exist.
 listings AS (
-  SELECT newest.audit_id, newest.group_id,
+  SELECT newest.audit_id, group_id,
     from_json(
       newest.value,
       '{"initializingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR", "partitions": ["INTEGER"]}],
@@ -72,11 +78,8 @@ listings AS (
     LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = listed.offsets_partition
     WHERE listed.record_type = 15 AND (ends.end_offset IS NULL OR listed.log_offset < ends.end_offset)
   ) AS newest
-  LEFT JOIN ends
-    ON ends.offsets_partition = newest.offsets_partition AND ends.group_id = newest.group_id
-  WHERE
-    newest.age = 1
-    AND newest.value IS NOT NULL
+  LEFT JOIN ends USING (offsets_partition, group_id)
+  WHERE newest.age = 1 AND newest.value IS NOT NULL
     AND (ends.log_offset IS NULL OR ends.log_offset < newest.log_offset)
 ),
 listed_topics AS (
@@ -85,7 +88,7 @@ listed_topics AS (
   SELECT audit_id, group_id, 2, unnest(v."initializedTopics") FROM listings
 ),
 deleting AS (
-  SELECT DISTINCT group_id, listed."topicId" AS topic_id, listed."topicName" AS topic
+  SELECT group_id, listed."topicId" AS topic_id, listed."topicName" AS topic
   FROM (SELECT group_id, unnest(v."deletingTopics") AS listed FROM listings)
 ),
 listed_partitions AS (
@@ -109,22 +112,13 @@ names AS (
 )
 SELECT
   states.* EXCLUDE (audit_id, group_id, topic_id, partition),
-  coalesce(states.audit_id, listed.audit_id) AS audit_id,
-  coalesce(states.group_id, listed.group_id) AS group_id,
-  coalesce(states.topic_id, listed.topic_id) AS topic_id,
-  names.topic,
-  coalesce(states.partition, listed.partition) AS partition,
+  coalesce(states.audit_id, listed.audit_id) AS audit_id, group_id, topic_id, names.topic, partition,
   CASE
-    WHEN deleting.group_id IS NOT NULL THEN 'deleting'
+    WHEN is_deleting THEN 'deleting'
     WHEN listed.stage = 2 THEN 'initialized'
     WHEN listed.stage = 1 THEN 'initializing'
   END AS init_state,
-  make_timestamptz(1000 * CASE
-    WHEN states.create_ms IS NOT NULL THEN least(greatest(states.create_ms, -62135596800000), 253402300799999)
-  END) AS create_timestamp,
-  make_timestamptz(1000 * CASE
-    WHEN states.write_ms IS NOT NULL THEN least(greatest(states.write_ms, -62135596800000), 253402300799999)
-  END) AS write_timestamp,
+  make_timestamptz(1000 * create_ms) AS create_timestamp, make_timestamptz(1000 * write_ms) AS write_timestamp,
   (
     SELECT CASE WHEN kgroups_known.known = 'complete' THEN kgroups_of_groups.known ELSE kgroups_known.known END
     FROM kgroups_known
@@ -132,9 +126,6 @@ SELECT
     WHERE kgroups_known.log = '__share_group_state'
   ) AS known
 FROM states
-FULL JOIN listed_partitions AS listed
-  ON listed.group_id = states.group_id AND listed.topic_id = states.topic_id AND listed.partition = states.partition
-LEFT JOIN deleting
-  ON deleting.group_id = coalesce(states.group_id, listed.group_id)
-  AND deleting.topic_id = coalesce(states.topic_id, listed.topic_id)
-LEFT JOIN names ON names.topic_id = coalesce(states.topic_id, listed.topic_id)
+FULL JOIN listed_partitions AS listed USING (group_id, topic_id, partition)
+LEFT JOIN (SELECT DISTINCT group_id, topic_id, true AS is_deleting FROM deleting) AS deleting USING (group_id, topic_id)
+LEFT JOIN names USING (topic_id)

@@ -5,43 +5,30 @@
 -- number INT: 1: the snapshot, or the first update where there is none; then the updates after it
 
 WITH kgroups_ends AS (
-  SELECT * FROM state_log_ends_as_of(ts)
+  SELECT * FROM state_log_ends_as_of(ts) WHERE log = '__share_group_state'
 ),
--- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone. Without
--- a group all entries of a log that began there, after the last offset read: they are gone from its first record on.
+-- All entries of a log that began after the last offset read are gone from its first record on.
 gone AS (
-  SELECT held.state_partition,
-    held.reported[2] AS group_id,
-    held.reported[3] AS topic_id,
-    CAST(held.reported[4] AS INTEGER) AS partition,
-    max(CAST(held.reported[1] AS BIGINT)) AS gone_before
-  FROM (
-    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS reported
-    FROM main.state_log_state
-    WHERE log = '__share_group_state'
-      AND entry_type = 'gone'
-      AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
-  ) AS held
-  LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = held.state_partition
-  WHERE ends.end_offset IS NULL
-    OR CAST(held.reported[1] AS BIGINT) < ends.end_offset
-    OR (CAST(held.reported[1] AS BIGINT) = ends.end_offset AND held.reported[2] IS NOT NULL)
-  GROUP BY held.state_partition, held.reported[2], held.reported[3], held.reported[4]
+  SELECT state_partition, name AS group_id, topic_id, partition, max(gone_before) AS gone_before
+  FROM _gone
+  LEFT JOIN kgroups_ends USING (log, state_partition)
+  WHERE log = '__share_group_state'
+    AND (end_offset IS NULL OR gone_before < end_offset OR (gone_before = end_offset AND name IS NOT NULL))
+  GROUP BY state_partition, name, topic_id, partition
 ),
 counted AS (
   SELECT records.*,
-    max(CASE WHEN records.record_type = 0 THEN records.log_offset END) OVER (
-      PARTITION BY records.state_partition, records.group_id, records.topic_id, records.partition
+    max(CASE WHEN record_type = 0 THEN log_offset END) OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition
     ) AS snapshot_offset
   FROM main.share_group_state_records AS records
-  LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = records.state_partition
-  LEFT JOIN gone
-    ON gone.state_partition = records.state_partition AND gone.group_id = records.group_id
-    AND gone.topic_id = records.topic_id AND gone.partition = records.partition
-  LEFT JOIN gone AS all_gone ON all_gone.state_partition = records.state_partition AND all_gone.group_id IS NULL
-  WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
-    AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
-    AND (all_gone.gone_before IS NULL OR records.log_offset >= all_gone.gone_before)
+  LEFT JOIN kgroups_ends USING (state_partition)
+  LEFT JOIN gone USING (state_partition, group_id, topic_id, partition)
+  LEFT JOIN (SELECT state_partition, gone_before AS all_gone_before FROM gone WHERE group_id IS NULL) AS all_gone
+    USING (state_partition)
+  WHERE (end_offset IS NULL OR log_offset < end_offset)
+    AND (gone_before IS NULL OR log_offset >= gone_before)
+    AND (all_gone_before IS NULL OR log_offset >= all_gone_before)
 )
 SELECT *,
   CAST(

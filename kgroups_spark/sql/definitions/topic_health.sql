@@ -84,7 +84,7 @@ SELECT spans.*,
   open_now.oldest.open_since AS oldest_open_since, open_now.oldest.producer_id AS oldest_open_producer_id,
   rates.commits_per_hour
 FROM spans
-LEFT JOIN live ON live.offsets_partition = spans.offsets_partition
-LEFT JOIN tombstones ON tombstones.offsets_partition = spans.offsets_partition
-LEFT JOIN open_now ON open_now.offsets_partition = spans.offsets_partition
-LEFT JOIN rates ON rates.offsets_partition = spans.offsets_partition
+LEFT JOIN live USING (offsets_partition)
+LEFT JOIN tombstones USING (offsets_partition)
+LEFT JOIN open_now USING (offsets_partition)
+LEFT JOIN rates USING (offsets_partition)

@@ -24,40 +24,37 @@ committed AS (
   GROUP BY topic, topic_id
 ),
 unknown_now AS (
-  SELECT topic AS unknown_topic
-  FROM topic_offsets
-  WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
+  SELECT topic, true AS is_unknown
+  FROM _topic_ends
   GROUP BY topic
   HAVING bool_and(status = 'unknown_topic')
 ),
 deletions AS (
-  SELECT topic AS deleted_topic, max(log_timestamp) AS deleted_at
+  SELECT topic, max(log_timestamp) AS deleted_at
   FROM group_events
   WHERE cause = 'topic_deleted' AND topic IS NOT NULL
   GROUP BY topic
 ),
 ids AS (
-  SELECT topics.topic, topics.topic_id, topics.seen_log_timestamp AS valid_from, topics.source,
-    in_cluster.seen_in_cluster_at,
-    coalesce(committed.committed_offset_count, 0) AS committed_offset_count,
+  SELECT topic, topic_id, seen_log_timestamp AS valid_from, source, seen_in_cluster_at,
+    coalesce(committed_offset_count, 0) AS committed_offset_count,
     row_number() OVER (
-      PARTITION BY topics.topic
+      PARTITION BY topic
       -- An id that only a cluster reported is newer than every id in the log.
-      ORDER BY
-        coalesce(topics.seen_log_timestamp, in_cluster.seen_in_cluster_at) NULLS LAST, topics.topic_id
+      ORDER BY coalesce(seen_log_timestamp, seen_in_cluster_at) NULLS LAST, topic_id
     ) AS number
   FROM topics
-  LEFT JOIN in_cluster ON in_cluster.topic = topics.topic AND in_cluster.topic_id = topics.topic_id
-  LEFT JOIN committed ON committed.topic = topics.topic AND committed.topic_id = topics.topic_id
+  LEFT JOIN in_cluster USING (topic, topic_id)
+  LEFT JOIN committed USING (topic, topic_id)
 )
 SELECT
   ids.* EXCLUDE (number),
   CAST(number AS INTEGER) AS number,
-  lead(topic_id) OVER (PARTITION BY topic ORDER BY number) IS NULL AS is_newest,
-  lead(valid_from) OVER (PARTITION BY topic ORDER BY number) AS valid_to,
-  lead(topic_id) OVER (PARTITION BY topic ORDER BY number) IS NOT NULL
-    OR unknown_now.unknown_topic IS NOT NULL
+  lead(topic_id) OVER its IS NULL AS is_newest,
+  lead(valid_from) OVER its AS valid_to,
+  lead(topic_id) OVER its IS NOT NULL OR is_unknown IS NOT NULL
     OR coalesce(deletions.deleted_at > greatest(valid_from, seen_in_cluster_at), FALSE) AS is_gone
 FROM ids
-LEFT JOIN unknown_now ON unknown_now.unknown_topic = ids.topic
-LEFT JOIN deletions ON deletions.deleted_topic = ids.topic
+LEFT JOIN unknown_now USING (topic)
+LEFT JOIN deletions USING (topic)
+WINDOW its AS (PARTITION BY topic ORDER BY number)

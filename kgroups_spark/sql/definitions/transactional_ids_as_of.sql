@@ -6,32 +6,22 @@
 -- known STRING: The history's knowledge of the moment, as from state_known_as_of(ts) for __transaction_state: complete, incomplete, reduced, before or after
 
 WITH kgroups_ends AS (
-  SELECT * FROM state_log_ends_as_of(ts)
+  SELECT * FROM state_log_ends_as_of(ts) WHERE log = '__transaction_state'
 ),
 kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
 ),
--- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone.
 gone AS (
-  SELECT held.state_partition,
-    held.reported[2] AS transactional_id,
-    max(CAST(held.reported[1] AS BIGINT)) AS gone_before
-  FROM (
-    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS reported
-    FROM main.state_log_state
-    WHERE log = '__transaction_state'
-      AND entry_type = 'gone'
-      AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
-  ) AS held
-  LEFT JOIN kgroups_ends AS ends ON ends.log = '__transaction_state' AND ends.state_partition = held.state_partition
-  WHERE ends.end_offset IS NULL OR CAST(held.reported[1] AS BIGINT) <= ends.end_offset
-  GROUP BY held.state_partition, held.reported[2]
+  SELECT state_partition, name AS transactional_id, max(gone_before) AS gone_before
+  FROM _gone
+  LEFT JOIN kgroups_ends USING (log, state_partition)
+  WHERE log = '__transaction_state' AND (end_offset IS NULL OR gone_before <= end_offset)
+  GROUP BY state_partition, name
 ),
 decoded AS (
-  SELECT records.audit_id, records.state_partition, records.transactional_id, records.log_offset,
-    records.value IS NULL AS is_removed,
+  SELECT audit_id, state_partition, transactional_id, log_offset, value IS NULL AS is_removed,
     from_json(
-      records.value,
+      value,
       '{"producerId": "BIGINT", "producerEpoch": "SMALLINT", "previousProducerId": "BIGINT",
         "nextProducerId": "BIGINT", "nextProducerEpoch": "SMALLINT", "clientTransactionVersion": "INTEGER",
         "transactionStatus": "INTEGER", "transactionTimeoutMs": "INTEGER",
@@ -39,11 +29,10 @@ decoded AS (
         "transactionStartTimestampMs": "BIGINT", "transactionLastUpdateTimestampMs": "BIGINT"}'
     ) AS v
   FROM main.transaction_state_records AS records
-  LEFT JOIN kgroups_ends AS ends ON ends.log = '__transaction_state' AND ends.state_partition = records.state_partition
-  LEFT JOIN gone
-    ON gone.state_partition = records.state_partition AND gone.transactional_id = records.transactional_id
-  WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
-    AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
+  LEFT JOIN kgroups_ends USING (state_partition)
+  LEFT JOIN gone USING (state_partition, transactional_id)
+  WHERE (end_offset IS NULL OR log_offset < end_offset)
+    AND (gone_before IS NULL OR log_offset >= gone_before)
 ),
 -- A value at which a load fails changes nothing.
 numbered AS (
@@ -60,8 +49,8 @@ numbered AS (
 -- The brokers' shortest, else Kafka's default.
 settings AS (
   SELECT coalesce(min(TRY_CAST(trim(value) AS BIGINT)), 604800000) AS expiration_ms
-  FROM main.cluster_facts
-  WHERE name = 'transactional.id.expiration.ms' AND audit_id = (SELECT max(audit_id) FROM main.cluster_facts)
+  FROM _cluster
+  WHERE name = 'transactional.id.expiration.ms'
 )
 SELECT *,
   nullif(v."producerId", -1) AS producer_id,

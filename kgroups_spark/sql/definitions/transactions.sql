@@ -19,22 +19,13 @@ WITH ended AS (
   FROM transaction_markers
   -- A marker without a record before it, repeated or left over from compaction, ends nothing.
   WHERE transaction_start_offset IS NOT NULL
-),
--- Every record that may begin one. A record that was decoded later is in its own table.
-records AS (
-  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE is_transactional
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM group_records WHERE is_transactional
-  UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
-  WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
 SELECT ended.offsets_partition, ended.producer_id, ended.producer_epoch, ended.transaction_start_offset,
   records.log_timestamp AS started_timestamp, ended.ended_timestamp,
   nullif(greatest(-1, epoch_ms(ended.ended_timestamp) - epoch_ms(records.log_timestamp)), -1) AS duration_ms,
   ended.outcome, ended.marker_offset, ended.group_ids, ended.offset_count, names.transactional_id
 FROM ended
-LEFT JOIN records
+LEFT JOIN _transactional_records AS records
   ON records.offsets_partition = ended.offsets_partition AND records.log_offset = ended.transaction_start_offset
 LEFT JOIN transactional_producers AS names ON names.producer_id = ended.producer_id
 UNION ALL

@@ -31,6 +31,6 @@ held AS (
 )
 SELECT groups.*, newest.idle_since, coalesce(held.offset_count, 0) AS offset_count, held.expires_at
 FROM groups
-LEFT JOIN newest ON newest.offsets_partition = groups.offsets_partition AND newest.group_id = groups.group_id
-LEFT JOIN held ON held.offsets_partition = groups.offsets_partition AND held.group_id = groups.group_id
+LEFT JOIN newest USING (offsets_partition, group_id)
+LEFT JOIN held USING (offsets_partition, group_id)
 WHERE groups.member_count = 0
