@@ -22,7 +22,7 @@ from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
 from tests.nights.nights_here import Audited, How, audit
 from tests.nights.reported_tables import Row
-from tests.twin.shard_rows import CommittedRow, PendingRow
+from tests.twin.shard import CommittedRow, PendingRow
 
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 

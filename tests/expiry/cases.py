@@ -465,4 +465,24 @@ CASES = [
         {"src": (PASSED, COMMIT, ago(1), ago(1))},
         ("topology_description", None, True),
     ),
+    Case(
+        "streams: topics of its sources and repartitions are subscribed",
+        "4.3",
+        group("streams", "Stable", topology=TOPOLOGY),
+        [offset("src", ago(8)), offset("app-repartition", ago(8)), offset("other", ago(8))],
+        {
+            "src": ("subscribed", COMMIT, None, NOW),
+            "app-repartition": ("subscribed", COMMIT, None, NOW),
+            "other": (PASSED, COMMIT, ago(1), NOW),
+        },
+        (MEMBERS, None, True),
+    ),
+    Case(
+        "a commit time that no TIMESTAMP holds is the millisecond before 1970",
+        "4.3",
+        simple(),
+        [offset("t", None)],
+        {"t": (PASSED, COMMIT, R - 1, R - 1)},
+        (GONE, R - 1, True),
+    ),
 ]
