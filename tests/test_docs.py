@@ -183,8 +183,6 @@ def test_queries_for_other_engines_leave_out_rows_that_do_not_count(engine: str,
 
 
 # Files and functions that the pages name exist, and each room of the package has a table of contents.
-
-
 PACKAGE = ROOT / "kgroups_spark"
 ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 # Blocks of code are no prose.

@@ -63,8 +63,6 @@ def test_the_scala_loader_has_the_same_state_or_fails_on_the_same_logs():
 
 
 # Records with flipped, cut and added bytes: whatever decodes is replayed, or fails as a record that Kafka fails on.
-
-
 VERSIONS = ("4.3", "4.1", "4.0.0", "3.7-java", "3.9", "2.8")
 
 
@@ -95,8 +93,6 @@ def test_noise_in_group_records_never_breaks_the_replay(version):
 #
 # A scenario's records are below, by the title that the text prints before the state they lead to; a title of GO_ON goes
 # on with the log before it. Lines of a clean-up list the tombstones it wrote, which were replayed, too.
-
-
 TEXT = (Path(__file__).parent / "data" / "coordinator-replay-oracle.txt").read_text()
 DAY = 86_400_000
 STABLE = classic([classic_member("m1")], leader="m1")

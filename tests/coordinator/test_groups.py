@@ -194,8 +194,6 @@ def test_a_misplaced_group_is_reported_where_the_number_of_partitions_is_known()
 
 
 # Consumer groups: cases T31, T32, T34 to T38 of the semantics.
-
-
 OLD = ["4.2", "4.1", "4.0"]
 
 

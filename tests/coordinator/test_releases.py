@@ -139,8 +139,6 @@ def test_t58_early_access_layouts_are_read_by_their_release_alone():
 # Our differences between two releases are those between Kafka's own classes of both, which loaded the same logs.
 #
 # The logs are those of test_generated_logs.py. The classes of 3.7.2 gave, word for word, the answers of 3.9.2.
-
-
 PAIRS = [
     ("4.3.1", "3.9.2"),
     ("4.3.1", "4.0.0"),

@@ -124,8 +124,6 @@ def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_onc
 
 
 # Small ranges of several offsets partitions, decoded together, give the rows and facts that each gives alone.
-
-
 Rows = Counter[str]
 # Facts that are collected from all ranges and belong to no partition.
 OF_ALL = ("topics",)
@@ -249,8 +247,6 @@ def test_only_unresolved_single_records_with_a_key_may_be_decoded_again() -> Non
 
 
 # Segments of more than 2 and 4 GiB: positions in a file do not fit into 32 bits. A file with a hole costs no disk.
-
-
 SMALL = [batch(number, commits(1)) for number in range(40)]
 DAMAGED_AT = 20  # the batch at this offset
 LOG = b"".join(data[:-1] + b"?" if number == DAMAGED_AT else data for number, data in enumerate(SMALL))

@@ -136,8 +136,6 @@ def test_replaced_rows_below_the_horizon_go_and_count_for_nothing(seed):
 
 
 # Reduced history of files: equal to that of plain rows in memory.
-
-
 LONG_AGO = 0
 TOPIC, SHARES_TOPIC = "__transaction_state", "__share_group_state"
 EVENTS = {"group_events": {"offsets_partition": 1}, "state_events": {"log": TOPIC, "state_partition": 1}}

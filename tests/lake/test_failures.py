@@ -82,8 +82,6 @@ def test_a_folder_without_a_tables_log_is_reported_with_the_cure():
 
 
 # Files of a table that are missing or damaged: one line with the table, the file, and what to do.
-
-
 CURES = {
     "groups": "if it stays so, delete its folder: the next audit makes it again",
     "group_records": "if it stays so, restore it",

@@ -144,8 +144,6 @@ def test_row_groups_of_the_ledger_have_few_rows(tmp_path):
 
 
 # Compaction of small files: which ones, how, and not while another writer does the same.
-
-
 MB = 1 << 20
 
 

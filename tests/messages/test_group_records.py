@@ -126,8 +126,6 @@ def test_a_record_of_another_topic_has_a_reason(topic, name, reason, says):
 
 
 # User data of assignors as JSON: bytes as Kafka's clients write them, and those that brokers recorded.
-
-
 PREVIOUS = struct.pack(">ih6sii", 1, 6, b"orders", 1, 3)  # orders-3
 
 

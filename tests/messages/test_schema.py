@@ -206,8 +206,6 @@ def test_text_is_what_java_sees(data, text, is_proper):
 
 # A few bytes of a compressed batch may claim a million structs: a value with more fields than a coordinator can write
 # is not read.
-
-
 TOPOLOGY_KEY = struct.pack(">h", 23) + b"\0\1g"
 SHARE_KEY = struct.pack(">h", 0) + b"\0\1g" + bytes(15) + b"\1" + struct.pack(">i", 0)
 SUBTOPOLOGY, SUBTOPOLOGY_FIELDS = b"\1\1\1\1\1\1\1\0", 7

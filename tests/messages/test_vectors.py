@@ -213,8 +213,6 @@ def test_a_hash_of_the_smallest_int_belongs_to_partition_0():
 
 
 # Fast decoders against the slow one: golden vectors changed at random, odd protocol blobs, whole captured segments.
-
-
 SEGMENTS = sorted((Path(__file__).parent.parent / "data" / "segments").glob("**/__consumer_offsets-*/*.log"))
 SPECIAL = ["ffffffff", "7fffffff", "80000000", "8080808008", "ffffffff0f", "ff7f", "eda080", "8200", "01000400000000"]
 

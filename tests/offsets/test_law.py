@@ -252,8 +252,6 @@ def test_large_groups_are_cut_between_their_slots(text):
 
 
 # The columns over recorded logs, against the objects and against what Kafka's own classes answered.
-
-
 Json = dict
 
 

@@ -44,8 +44,6 @@ def read_all(data: bytes, **arguments: Any) -> tuple[list[SlowRecord], list[Corr
 
 
 # Segments that are damaged.
-
-
 SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
 NAMES = [
     "compacted-4.3/__consumer_offsets-0/00000000000000002857.log",

@@ -160,8 +160,6 @@ def test_corrections_leave_all_other_entries_unchanged():
 
 
 # The replay of history in which the state was corrected.
-
-
 NIGHT = Night(1, "4.3", 50, Topics())
 REMOVED = Correction("group", "grp", None)
 

@@ -224,8 +224,6 @@ def test_a_replay_starts_from_the_newest_kept_state_of_todays_rules() -> None:
 
 
 # Files of tables as others wrote them.
-
-
 NAME = "committed_offsets"
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -279,8 +277,6 @@ def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path
 
 
 # The audit that read a place of the log.
-
-
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 

@@ -499,8 +499,6 @@ def test_cells_as_people_read_them(cell: Any, kind: figures.Kind, text: str) -> 
 
 
 # The plots: their axes reach the top of the bars, dates are below the bars, a bar says what it counts.
-
-
 FIRST = datetime(2026, 11, 16, tzinfo=UTC)
 SERIES = [("due now", RED), ("later", BLUE)]
 OFFSETS = Axes("day (UTC)", "offsets", "offset")
@@ -555,8 +553,6 @@ def test_the_bars_of_a_day_that_is_not_whole_are_pale() -> None:
 
 
 # The report's transactions hang by Kafka's rule, not by age: as the findings of the last audit have it.
-
-
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -267,8 +267,6 @@ def test_resets_and_deletions_by_admin_are_events(recording):
 
 
 # Batches of delivery states: combined by intervals, with Kafka's own answers where its releases differ.
-
-
 V43, V44 = share_rules(release("4.3")), share_rules(release("4.4"))
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 BOTH = pytest.mark.parametrize("rules", [V43, V44], ids=["4.3", "4.4"])
@@ -349,8 +347,6 @@ def calls(work):
 
 
 # `share_partitions` of a lake: what is stored, completed by the newest listing of each group.
-
-
 Row = dict[str, Any]
 
 

@@ -73,8 +73,6 @@ def _record(generator):
 
 
 # Recorded logs of the transaction coordinator, and their rows.
-
-
 WITH_TRANSACTIONS = [name for name, one in answers().items() if one.get("transactions")]
 
 

@@ -203,8 +203,6 @@ class OffsetMetadata:
 
 
 # One record as the replay takes it.
-
-
 Kind = Literal["offset_commit", "group_record", "marker", "undecodable"]
 
 
@@ -243,8 +241,6 @@ class ReplayRow(NamedTuple):
 
 
 # The state of a shard of objects in the package's form, by way of state format 1.
-
-
 TOPICS_PER_ROW = 1000
 
 

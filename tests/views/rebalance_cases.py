@@ -187,8 +187,6 @@ def tables_of_cases() -> dict[str, pa.Table]:
 
 
 # The logs of unstable_periods.txt: each case is an offsets partition of its own.
-
-
 Row = dict[str, Any]
 
 

@@ -196,8 +196,6 @@ def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> Non
 
 
 # Records stamped in the future, in the middle of a log: history treats them as records without a time.
-
-
 STARTED = datetime(2026, 11, 20, tzinfo=UTC)
 NONE = -1
 # Columns that say what the record says, whatever its time is worth.
@@ -252,8 +250,6 @@ def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newes
 
 # After `maintain --keep`, a view says of what is left the same as before, or null (cause: unknown) where the evidence
 # is gone; never another value.
-
-
 DEMO = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"
 # Views over history, and the columns that name a row.
 VIEWS = {

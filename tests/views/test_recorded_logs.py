@@ -108,8 +108,6 @@ def test_members_in_the_story_read_the_topics_that_it_names() -> None:
 
 # Owners of partitions in the groups of Kafka Streams, as the brokers described them: a streams group, whose members
 # have tasks, and the same application with the classic protocol.
-
-
 CORPUS = "streams-4.3"
 # The application counts words: subtopology 0 reads the topic, 1 what 0 has repartitioned.
 TOPIC_OF = {"0": "words", "1": "repartition"}
