@@ -12,7 +12,6 @@ from tests.coordinator.records import (
     Log,
     T,
     X,
-    Y,
     classic,
     classic_member,
     consumer_member,
@@ -139,15 +138,6 @@ def test_t44_the_first_member_leads_where_none_is_stored():
     assert Log().record(2, classic(members, leader="a")).group().leader == "a"
 
 
-def test_a_repeated_instance_id_fails_and_changes_nothing():
-    twice = [classic_member("m1", groupInstanceId="i"), classic_member("m2", groupInstanceId="i")]
-    log = Log().record(2, classic()).record(2, classic(twice))
-    assert log.failed[1].startswith("Static member with groupInstanceId=i cannot be added")
-    assert log.states() == {"g": "classic Empty"}
-    assert Log("3.0").record(2, classic(twice)).failed.keys() == {0}
-    assert len(Log("2.8").record(2, classic(twice)).members()) == 2
-
-
 def test_a_repeated_member_id_fails_where_another_member_follows():
     twice = [classic_member("m1"), classic_member("m1")]
     assert Log().record(2, classic(twice)).group().member_count == 1
@@ -156,20 +146,11 @@ def test_a_repeated_member_id_fails_where_another_member_follows():
     assert len(Log("2.0").record(2, three).members()) == 2
 
 
-def test_a_tombstone_removes_a_group_of_any_type():
-    assert Log().record(3, {"epoch": 1, "metadataHash": 0}).record(2, None).states() == {}
-
-
 @pytest.mark.parametrize(
     ("version", "kept"), [("0.11", None), ("1.0.0", None), ("1.0", "consumer"), ("1.1", "consumer")]
 )
 def test_empty_groups_lose_their_protocol_type_before_kafka_6287(version, kept):
     assert Log(version).record(2, classic()).group().protocol_type == kept
-
-
-def test_an_empty_protocol_type_with_members_is_not_simple():
-    row = Log().record(2, classic([classic_member("m1")], protocol_type="")).group()
-    assert (row.is_simple, row.protocol_type) == (False, "")
 
 
 def test_t18_a_group_of_offsets_alone_is_simple():
@@ -284,77 +265,12 @@ def test_t38_a_fresh_group_is_at_epoch_1_since_4_3():
         assert (row.state, row.group_epoch, row.assignment_epoch) == ("Stable", 0, 0)
 
 
-def test_a_groups_row_has_the_fields_of_its_records():
-    log = full(Log()).record(3, epoch(5, metadataHash=-9)).record(16, {"topics": ["b", "a"]}, "r.*")
-    row = log.group()
-    assert (row.protocol_type, row.is_simple, row.generation, row.member_count) == ("consumer", False, None, 1)
-    assert (row.metadata_hash, row.resolved_regex_topics, row.log_offset) == (-9, {"r.*": ["a", "b"]}, 6)
-    assert log.record(16, None, "r.*").group().resolved_regex_topics is None
-
-
-def test_a_members_row_has_its_records_fields_and_topic_names_from_any_record():
-    log = full(Log()).commit(1, "t", group="other", topic_id=X)
-    row = log.members()["m"]
-    assert (row.assigned_partitions, row.target_partitions) == ([("t", X, 0, 5)], [("t", X, 0, None)])
-    assert (row.previous_member_epoch, row.uses_classic_protocol, row.session_timeout_ms) == (0, False, None)
-    assert (row.rebalance_timeout_ms, row.subscribed_topics, row.log_offset) == (300000, ["t"], 4)
-
-
-def test_partition_metadata_names_topics():
-    log = Log("4.0").record(4, {"topics": [{"topicId": Y, "topicName": "named", "numPartitions": 1}]})
-    assert list(log.shard.topic_rows()) == [(Y, "named", T, "group_record")]
-
-
-def test_a_member_of_the_classic_protocol_has_its_session_timeout():
-    member = consumer_member(classicMemberMetadata={"sessionTimeoutMs": 45000, "supportedProtocols": []})
-    row = Log().record(5, member, "m").members()["m"]
-    assert (row.uses_classic_protocol, row.session_timeout_ms) == (True, 45000)
-
-
-def test_assignment_epochs_are_those_of_the_partitions_or_the_members_since_4_3():
-    entry = {"topicId": X, "partitions": [1, 0], "assignmentEpochs": [7, 8]}
-    value = current(9, assignedPartitions=[entry, {**entry, "topicId": Y, "assignmentEpochs": [7]}])
-    assigned = [(X, 0, 8), (X, 1, 7), (Y, 0, 9), (Y, 1, 9)]
-    row = Log("4.3").record(8, value, "m").members()["m"]
-    assert [part[1:] for part in row.assigned_partitions] == assigned
-    row = Log("4.2").record(8, value, "m").members()["m"]
-    assert {part.assignment_epoch for part in row.assigned_partitions} == {None}
-
-
-def test_two_members_that_own_one_partition_fail_at_one_epoch_and_the_state_stays():
-    log = full(Log()).record(8, current(5, 0, state=2), "n")
-    assert log.failed.keys() == {5}
-    assert "still owned at epoch 5" in log.failed[5]
-    # Kafka has put the member in place and not looked at the state again.
-    assert (list(log.members()), log.states()) == (["m", "n"], {"g": "consumer Stable"})
-    assert full(Log()).record(8, current(6, 0), "n").failed == {}
-
-
 @pytest.mark.parametrize(("version", "fails"), [("4.0.1", True), ("4.1.1", True), ("4.0.2", False), ("4.1.2", False)])
 def test_taking_and_giving_up_a_partition_that_another_epoch_owns_failed_before_kafka_19862(version, fails):
     log = full(Log(version)).record(8, current(6, 0), "n").record(8, current(6), "m")
     assert log.failed.keys() == ({5, 6} if fails else set())
     # The newer epoch owned it all the same, until it was given up.
     assert log.record(8, current(7, 0), "n").failed.keys() == ({5, 6, 7} if fails else set())
-
-
-def test_a_repeated_topic_fails_except_in_4_3s_current_assignments():
-    twice = target(0)["topicPartitions"] * 2
-    assert Log().record(7, {"topicPartitions": twice}, "m").failed.keys() == {0}
-    value = current(1, assignedPartitions=[{**part, "assignmentEpochs": None} for part in twice])
-    assert Log("4.3").record(8, value, "m").failed == {}
-    assert Log("4.2").record(8, value, "m").failed.keys() == {0}
-
-
-def test_an_assignment_epoch_below_minus_1_fails_since_4_3():
-    assert Log("4.3").record(6, target_epoch(-2)).failed.keys() == {0}
-    assert Log("4.2").record(6, target_epoch(-2)).group().assignment_epoch == -2
-    assert Log("4.3").record(6, None).states() == {}
-
-
-def test_an_assignment_epoch_after_its_tombstone_is_null():
-    log = Log().record(5, consumer_member(), "m").record(6, None)
-    assert (log.group().assignment_epoch, log.group().state) == (None, "Assigning")
 
 
 def test_3_7_derives_the_member_state_from_pending_partitions():
@@ -420,21 +336,6 @@ def test_a_negative_topology_epoch_fails_the_load_and_leaves_the_topology(versio
     assert log.group().topology.startswith('{"epoch":1,')
 
 
-@pytest.mark.parametrize(("version", "state"), [("4.3", "Reconciling"), ("4.4", "NotReady")])
-def test_without_its_metadata_record_a_streams_group_has_validated_topology_0_before_4_4(version, state):
-    log = Log(version).record(19, streams_member(), "m").record(23, topology(0))
-    assert log.states() == {"g": f"streams {state}"}
-
-
-def test_a_streams_groups_rows_have_the_fields_of_its_records():
-    log = streams(Log())
-    assert log.group().topology.startswith('{"epoch":1,"subtopologies":[{"subtopologyId":"0","sourceTopics":["src"]')
-    row = log.members()["m"]
-    assert row.assigned_tasks == row.target_tasks == [("active", "0", 0), ("active", "0", 1)]
-    assert (row.pending_revocation_tasks, row.topology_epoch, row.process_id) == ([], 1, "p")
-    assert (row.subscribed_topics, row.assigned_partitions, row.uses_classic_protocol) == (None, None, None)
-
-
 @pytest.mark.parametrize(("stored", "shown"), [({}, None), (-1, None), (-2, -2), (0, 0), (7, 7)])
 def test_a_streams_group_knows_the_topology_description_that_a_plugin_holds(stored, shown):
     fields = stored if stored == {} else {"storedDescriptionTopologyEpoch": stored}
@@ -444,44 +345,16 @@ def test_a_streams_group_knows_the_topology_description_that_a_plugin_holds(stor
     assert log.record(17, epoch(2, storedDescriptionTopologyEpoch=-1)).group().stored_description_epoch is None
 
 
-def test_tombstones_in_kafkas_order_remove_a_streams_group():
-    log = streams(Log()).record(17, None)
-    assert log.failed.keys() == {6}
-    log.record(22, None, "m").record(21, None, "m").record(20, None).record(19, None, "m").record(17, None)
-    assert log.record(23, None).states() == {}
-    assert log.failed.keys() == {6}
-
-
-def test_a_streams_member_without_epoch_cannot_be_deleted():
-    log = Log().record(19, streams_member(), "m").record(19, None, "m")
-    assert (log.failed.keys(), log.states()) == ({1}, {"g": "streams NotReady"})
-
-
 def test_t55_an_empty_share_group_stays():
     log = Log().record(11, epoch(2, metadataHash=3))
     row = log.group()
     assert (row.state, row.protocol_type, row.group_epoch, row.metadata_hash) == ("Empty", "share", 2, 3)
 
 
-def test_a_share_group_with_members_is_stable_whatever_its_epochs():
-    log = Log().record(10, share_member(["b", "a"]), "m").record(11, epoch(9)).record(14, current(1, 0, state=1), "m")
-    log.record(13, target(0, 1), "m").record(12, target_epoch(4))
-    assert log.states() == {"g": "share Stable"}
-    row = log.members()["m"]
-    assert (row.subscribed_topics, row.member_state) == (["a", "b"], "UNREVOKED_PARTITIONS")
-    assert (row.assigned_partitions, len(row.target_partitions)) == ([(None, X, 0, None)], 2)
-
-
 def test_a_share_member_forgot_its_state_until_4_1():
     for version, state in (("4.1", "STABLE"), ("4.2", "UNREVOKED_PARTITIONS")):
         log = Log(version).record(14, current(1, state=1), "m").record(10, share_member(), "m")
         assert log.members()["m"].member_state == state
-
-
-def test_share_records_of_4_0_need_their_group_and_member():
-    log = Log("4.0").record(14, current(1), "m").record(12, target_epoch(1)).record(10, None, "m").record(9, None)
-    assert log.failed.keys() == {0, 1, 2, 3}
-    assert Log("4.1").record(14, current(1), "m").states() == {"g": "share Stable"}
 
 
 def test_share_partitions_make_the_group_and_name_topics():

@@ -71,7 +71,7 @@ def opened(
     context.close()
 
 
-GROUPS = 500
+GROUPS = 200
 # A group may have any name, a topic one of 249 characters.
 LONG = "checkout.payments_" * 20
 # The background of the page, light and dark.
@@ -173,8 +173,8 @@ def test_the_script_renders_the_same_rows_as_the_file_without_it(
 def test_search_finds_any_row_by_all_words_in_any_case(figure: Locator) -> None:
     search, count = figure.locator("input"), figure.locator("output")
     assert count.inner_text() == f"1–10 of {GROUPS:,}"
-    search.fill("SERVICE-00498")
-    assert first_column(figure) == ["team-17.service-00498.consumer"]
+    search.fill("SERVICE-00198")
+    assert first_column(figure) == ["team-13.service-00198.consumer"]
     assert count.inner_text() == "1–1 of 1"
     search.fill("empty team-03")
     assert set(column(figure, 3)) == {"Empty"}
@@ -197,7 +197,7 @@ def test_a_heading_sorts_all_rows_and_then_the_other_way(figure: Locator) -> Non
     by_name.click()
     assert first_column(figure)[0] == "team-00.service-00000.consumer"
     by_name.click()
-    assert first_column(figure)[0] == "team-36.service-00480.consumer"
+    assert first_column(figure)[0] == "team-36.service-00184.consumer"
 
 
 def test_empty_cells_sort_last_in_both_directions(figure: Locator) -> None:
@@ -209,14 +209,14 @@ def test_empty_cells_sort_last_in_both_directions(figure: Locator) -> None:
 
 
 def test_pages_of_a_table_lead_to_its_end(figure: Locator) -> None:
-    figure.locator("input").fill("team-03")
+    figure.locator("input").fill("team-0")
     before, after = figure.get_by_label("Rows before"), figure.get_by_label("Rows after")
     seen = first_column(figure)
     assert before.is_disabled()
     while after.is_enabled():
         after.click()
         seen += first_column(figure)
-    assert len(set(seen)) == len(seen) == len([n for n in range(GROUPS) if n % 37 == 3])
+    assert len(set(seen)) == len(seen) == len([n for n in range(GROUPS) if n % 37 < 10])
     before.click()
     assert after.is_enabled()
 
