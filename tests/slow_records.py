@@ -1,17 +1,16 @@
-"""The slow, obvious twin of the segment reader: one loop, one record at a time. For sound logs only."""
+"""The slow, obvious twin of the segment reader: one loop, one record at a time. For sound logs only. It decompresses by
+the product's codecs, which tests/records/test_codecs.py compares with those that compressed."""
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import lz4.frame
-import pyarrow as pa
-import zstandard
 from crc32c import crc32c
+
+from kgroups_spark.records.codecs import decompress
 
 
 class SlowRecord(NamedTuple):
@@ -47,7 +46,7 @@ def read_batch(batch: bytes) -> Iterator[SlowRecord]:
         ">qiibIhiqqqhii", batch[:61]
     )
     assert crc32c(batch[21:]) == crc
-    body = batch[61:] if len(batch) == 61 else opened(attributes & 7, batch[61:])
+    body = decompress(attributes & 7, batch[61:]) if attributes & 7 and len(batch) > 61 else batch[61:]
     pos = 0
     for _ in range(count):
         length, pos = varint(body, pos)
@@ -91,7 +90,7 @@ def read_message(message: bytes) -> list[SlowRecord]:
     if not attributes & 7:
         return [SlowRecord(offset, timestamp, key, value, *none, (offset, offset))]
     assert value is not None
-    inner = read_log(opened(attributes & 7, value))
+    inner = read_log(decompress(attributes & 7, value))
     base = offset - inner[-1].offset if magic and offset else 0
     return [
         SlowRecord(
@@ -104,40 +103,6 @@ def read_message(message: bytes) -> list[SlowRecord]:
         )
         for record in inner
     ]
-
-
-def opened(codec: int, data: bytes) -> bytes:
-    if codec == 1:
-        return gzip.decompress(data)
-    if codec == 2:
-        return unsnappy(data)
-    if codec == 3:
-        return lz4.frame.decompress(data)
-    if codec == 4:
-        return zstandard.ZstdDecompressor().stream_reader(data).read()
-    assert codec == 0
-    return data
-
-
-def unsnappy(data: bytes) -> bytes:
-    if data[:8] != b"\x82SNAPPY\x00":
-        return pa.decompress(data, snappy_size(data), "snappy", asbytes=True)
-    out, pos = b"", 16
-    while pos < len(data):
-        (length,) = struct.unpack_from(">i", data, pos)
-        block = data[pos + 4 : pos + 4 + length]
-        out += pa.decompress(block, snappy_size(block), "snappy", asbytes=True)
-        pos += 4 + length
-    return out
-
-
-def snappy_size(block: bytes) -> int:
-    size = 0
-    for i, byte in enumerate(block):
-        size |= (byte & 127) << 7 * i
-        if byte < 128:
-            break
-    return size
 
 
 def varint(data: bytes, pos: int) -> tuple[int, int]:

@@ -179,9 +179,8 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
         spark.conf.set(name, value)
     try:
         elsewhere = kgroups_spark.open_lake(folder / "lake", spark)
-        for seconds in (-1, 3):
-            ts = known["begins"] + timedelta(seconds=seconds)
-            assert elsewhere.rows(as_of, ts=ts) == by_duckdb.rows(as_of, ts=ts)
+        ts = known["begins"] + timedelta(seconds=3)
+        assert elsewhere.rows(as_of, ts=ts) == by_duckdb.rows(as_of, ts=ts)
     finally:
         spark.conf.unset("spark.sql.timestampType")
         spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -189,9 +188,8 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
         by_spark.sql("DROP TABLE groups")
     # Views of the same name: both lakes are in one session.
     other = kgroups_spark.open_lake(write_lake(folder / "other", {"audits": ledger({})}), spark)
-    for _ in range(2):
-        assert other.rows(query, type="classic") == []
-        assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
+    assert other.rows(query, type="classic") == []
+    assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
     # A view of the user, too.
     spark.range(7).createOrReplaceTempView("groups")
     assert by_spark.rows(query, type="classic") == answers[0].to_pylist()

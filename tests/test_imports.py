@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from tests.statements import statements
+from tests.pages import statements
 
 PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import PAGES, ROOT
-from tests.statements import nodes, statements
+from tests.pages import PAGES, ROOT, nodes, statements
 
 GLOSSARY = ROOT / "docs/glossary.md"
 CODE = sorted([*(ROOT / "kgroups_spark").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "docs").glob("*.py")])

@@ -20,7 +20,7 @@ from tests.coordinator.oracle_answers import differences
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
 from tests.nights.nights_here import How, audit
-from tests.twin.shard_rows import CommittedRow, PendingRow
+from tests.twin.shard import CommittedRow, PendingRow
 
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 

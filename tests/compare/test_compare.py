@@ -18,7 +18,7 @@ from tests.chosen import seed
 from tests.coordinator.generated_logs import answers, segments
 from tests.coordinator.loaded_shards import loaded_shard, place
 from tests.coordinator.oracle_differences import expected, fails
-from tests.expiry import twin
+from tests.expiry.frames import clean_up
 from tests.logs.log_files import checkpoint_of
 from tests.nights.nights_here import write_files
 
@@ -31,7 +31,6 @@ DAY_MS = 86_400_000
 Shards = tuple[tuple[str, int], ...]
 AS_OF_MS = 1_700_500_000_000
 A, B = "4.3.1", "3.9.2"
-VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
 
 
 @pytest.fixture(
@@ -88,7 +87,7 @@ def test_every_difference_has_a_reason(found):
     assert any("(T28)" in why for why in whys)
 
 
-def test_decisions_of_expiry_equal_those_of_the_twin(found, shards):
+def test_decisions_of_expiry_equal_those_of_each_release_alone(found, shards):
     judged = [judgements(version, shards) for version in (A, B)]
     both = judged[0].keys() & judged[1].keys()
     said = {place: tuple(each[place] for each in judged) for place in both if judged[0][place] != judged[1][place]}
@@ -99,7 +98,7 @@ def test_decisions_of_expiry_equal_those_of_the_twin(found, shards):
     }
     assert ours.keys() == said.keys()
     assert ours
-    decided = {place for place, (a, b) in said.items() if twin.expires(a[0]) != twin.expires(b[0])}
+    decided = {place for place, (a, b) in said.items() if (a[0] == "keep") != (b[0] == "keep")}
     assert decided == {place for place, each in ours.items() if each.what == "decision"}
 
 
@@ -112,13 +111,9 @@ def judgements(version, shards):
         if (log, number) not in shards or number in failing:
             continue
         tables = ms_rows(loaded_shard(log, number, version)[0])
-        for row in tables.pop("committed_offsets"):
+        for row in clean_up(tables, as_of=AS_OF_MS, retention_ms=DAY_MS, release_version=version)[0]:
             key = (number, row["group_id"], row["topic"], row["partition"])
-            java = version != B
-            reason, *_, at, _ = twin.judge_offset(
-                row, **tables, as_of=AS_OF_MS, retention_ms=DAY_MS, version=VERSIONS[version], java=java
-            )
-            judged[key] = (reason if twin.expires(reason) else "keep", at)
+            judged[key] = (row["reason"] if row["decision"] == "expire" else "keep", row["expires_at"])
     return judged
 
 

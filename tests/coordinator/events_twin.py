@@ -1,6 +1,6 @@
 """Events of groups the slow way: record by record, whole states compared, in plain loops. The referee of group_events.
 
-Only the replay itself is shared. The expiry's own referee says when offsets are due (tests/expiry/twin.py).
+Only the replay itself is shared, and the rules that say when offsets are due.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from kgroups_spark.coordinator.releases import Release, ReplayFailure
-from tests.coordinator.replay_row import ReplayRow
-from tests.expiry.twin import expires, judge_offset
-from tests.twin.shard import Shard
+from tests.expiry.frames import clean_up
+from tests.twin.shard import ReplayRow, Shard
 
 DAY = 86_400_000
 Json = dict[str, Any]
@@ -29,13 +28,16 @@ class Snapshot:
         self.pending = [row._asdict() for row in shard.pending_rows()]
 
     def due(self, slot: tuple[str, str, int], now: int, retention_ms: int, version: tuple[int, ...]) -> int | None:
-        groups = [row._asdict() for row in self.groups.values()]
-        members = [row._asdict() for of_group in self.members.values() for row in of_group.values()]
-        java = version >= (4, 0)
-        judged = judge_offset(
-            self.offsets[slot]._asdict(), groups, members, self.pending, now, retention_ms, version, java
-        )
-        return judged[3] if expires(judged[0]) else None
+        members = [row for of_group in self.members.values() for row in of_group.values()]
+        tables = {
+            "groups": [row._asdict() for row in self.groups.values()],
+            "group_members": [row._asdict() for row in members],
+            "committed_offsets": [self.offsets[slot]._asdict()],
+            "pending_offsets": self.pending,
+        }
+        release = ".".join(map(str, version))
+        ((judged,), _) = clean_up(tables, as_of=now, retention_ms=retention_ms, release_version=release)
+        return judged["expires_at"] if judged["decision"] == "expire" else None
 
     def subscribes(self, group_id: str, topic: str) -> bool:
         return any(topic in (row.subscribed_topics or ()) for row in self.members.get(group_id, {}).values())

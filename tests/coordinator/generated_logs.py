@@ -11,9 +11,9 @@ from functools import cache
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.coordinator.log_rows import replay_rows
-from tests.coordinator.replay_row import ReplayRow
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import Files, read_zip, segments_of
+from tests.twin.shard import ReplayRow
 
 MORE_ANSWERS = {version: LOGS.with_name(f"answers_{version}.zip") for version in ("4.0.0", "4.4.0")}
 JAVA = ("4.4.0", "4.3.1", "4.2.1", "4.1.2", "4.0.2", "4.0.0")

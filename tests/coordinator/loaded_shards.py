@@ -9,8 +9,7 @@ from kgroups_spark.coordinator.releases import release
 from tests.coordinator.generated_logs import rows_of
 from tests.coordinator.oracle_answers import replay_all
 from tests.coordinator.oracle_differences import Place
-from tests.twin.saved_shards import state_of
-from tests.twin.shard import Shard
+from tests.twin.shard import Shard, state_of
 
 
 @cache

@@ -10,9 +10,8 @@ from typing import BinaryIO
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
-from tests.coordinator.replay_row import ReplayRow
 from tests.slow_messages import slow_offset_commit
-from tests.twin.offset_metadata import OffsetAndMetadata
+from tests.twin.shard import OffsetAndMetadata, ReplayRow
 
 OUTCOMES = {0: "aborted", 1: "committed"}
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgroups_spark.coordinator.releases import Release, ReplayFailure
-from tests.coordinator.replay_row import ReplayRow
-from tests.twin.shard import Shard
+from tests.twin.shard import ReplayRow, Shard
 
 Json = dict[str, Any]
 

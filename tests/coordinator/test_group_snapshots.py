@@ -20,11 +20,10 @@ from kgroups_spark.coordinator.releases import expiry_rules, release
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, JsonRecord
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import one_of
-from tests.coordinator.replay_row import ReplayRow
 from tests.findings.record_bytes import blob
-from tests.messages.group_record_bytes import KEY, member, snapshot
-from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots
+from tests.messages.group_record_bytes import KEY, ODD_TEXTS, Record, Snapshots, member, snapshot
 from tests.replay.replayed_shards import assert_same, of_objects, replayed
+from tests.twin.shard import ReplayRow
 
 Rows = dict[str, Counter[str]]
 GROUP_RECORDS = arrow_schema("group_records")

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-from kgroups_spark.replay import history_rows
-from kgroups_spark.replay.range_decoder import RangeDecoder
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
-from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.replay import history_rows, range_decoder
+from kgroups_spark.replay.history_rows import decodable
+from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext, cut
+from kgroups_spark.sources.files import open_file
+from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece, UnreadableSegment
+from tests.chosen import Chosen
+from tests.lake.table_rows import rows_of
+from tests.logs.damaged_logs import damaged
+from tests.logs.dense_logs import dense_log
 from tests.logs.forgetful_logs import key
+from tests.logs.log_files import Files
+from tests.logs.planned_batches import commits
 from tests.messages.vectors import ALL, KEY_OF_TYPE
-from tests.nights.decoded import MemoryFile
+from tests.nights.decoded import MemoryFile, whole_ranges
 from tests.records.build import KeyValue, batch
 
 PATH = "__consumer_offsets-3/00000000000000000000.log"
@@ -107,3 +121,179 @@ def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_onc
         rows.column(name).chunk(0).dictionary.to_pylist() for rows in lots for name in ("group_id", "topic")
     ]
     assert all(len(set(texts)) == len(texts) for texts in dictionaries)
+
+
+# Small ranges of several offsets partitions, decoded together, give the rows and facts that each gives alone.
+Rows = Counter[str]
+# Facts that are collected from all ranges and belong to no partition.
+OF_ALL = ("topics",)
+
+
+def decoded(files: Files, ranges: Sequence[LogRange], release: str) -> tuple[Rows, list[RangeProgress]]:
+    """The rows as text; offset_commits of one part of the log are in order."""
+
+    def opened(path: str) -> Any:
+        if path not in files:
+            raise UnreadableSegment(path)
+        return MemoryFile(files[path])
+
+    decoder, found = RangeDecoder(ranges, ReadContext(1, release, opened), GroupRecordDecoder()), Rows()
+    for name, rows in decoder.outputs():
+        plain = (pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows).to_pylist()
+        if name == "offset_commits":
+            order = [
+                [row[n] for n in ("offsets_partition", "group_id", "topic", "partition", "log_offset")] for row in plain
+            ]
+            assert order == sorted(order)
+        found.update(f"{name} {row}" for row in plain)
+    return found, decoder.progresses
+
+
+def facts(progress: RangeProgress) -> dict[str, Any]:
+    return {name: value for name, value in vars(progress).items() if name not in OF_ALL}
+
+
+def log_of(seeds: Sequence[int], rng: random.Random) -> Files:
+    """Dense logs as partitions 3, 7, ... of one log, some of them damaged."""
+    files: Files = {}
+    for number, seed in enumerate(seeds):
+        one = dense_log(seed, 12)
+        one = damaged(one, rng) if rng.random() < 0.3 else one
+        files |= {f"__consumer_offsets-{3 + 4 * number}/{path.rsplit('/', 1)[1]}": data for path, data in one.items()}
+    return files
+
+
+@pytest.mark.parametrize("together", [1 << 22, 1])
+def test_ranges_decoded_together_equal_each_alone(
+    together: int, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together, or as soon as one has been read."""
+    monkeypatch.setattr(range_decoder, "JOINED_BYTES", together)
+    for _ in range(40 if chosen.every else 4):
+        seeds = [chosen.random.randrange(1 << 32) for _ in range(chosen.random.randint(2, 4))]
+        files, release = log_of(seeds, chosen.random), chosen.one(("4.4", "4.0.0", "3.9", "2.8"))
+        ranges = whole_ranges(files)
+        rows, progresses = decoded(files, ranges, release)
+        alone = [decoded(files, [log_range], release) for log_range in ranges]
+        assert rows == sum((each for each, _ in alone), Rows()), seeds
+        assert list(map(facts, progresses)) == [facts(of) for _, (of,) in alone], seeds
+        names = sorted(name for _, (of,) in alone for name in of.topics)
+        earliest = {topic_id: (topic, *rest) for topic_id, topic, *rest in progresses[0].topics}
+        assert earliest.keys() == {name[0] for name in names}
+
+
+def test_a_partition_that_cannot_be_read_leaves_the_others(chosen: Chosen) -> None:
+    files = log_of([chosen.random.randrange(1 << 32) for _ in range(3)], chosen.random)
+    ranges = whole_ranges(files)
+    left = {path: data for path, data in files.items() if not path.startswith("__consumer_offsets-7/")}
+    rows, progresses = decoded(left, ranges, "4.3")
+    others = [each for each in ranges if each.offsets_partition != 7]
+    assert rows == sum((decoded(left, [each], "4.3")[0] for each in others), Rows())
+    assert [each.given_up is None for each in progresses] == [True, False, True]
+    assert progresses[1].records == 0
+
+
+def test_small_ranges_of_files_are_read_by_one_decoder() -> None:
+    files = {f"__consumer_offsets-{number}/{0:020}.log": bytes(number) for number in range(4)}
+    small = whole_ranges(files)
+    large = [LogRange(9, number, 0, small[3].pieces) for number in range(2)]
+    found = list(readings([*large, *small], ReadContext(1, "4.3", lambda path: MemoryFile(files[path]))))
+    assert [[each.offsets_partition for each in reading.ranges] for reading in found] == [[0], [9, 9]]
+    of_each = [[len(decoder.progresses) for decoder in reading.decoders()] for reading in found]
+    assert of_each == [[4], [1, 1]]
+
+
+# Records of quarantine decoded again: their transactions are those that quarantine has.
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "said", "expected"), [(7, True, True), (7, False, False), (None, False, False)]
+)
+def test_a_commit_is_of_a_transaction_as_quarantine_says(
+    producer_id: int | None, said: bool | None, expected: bool
+) -> None:
+    ((key, value),) = commits(1)
+    place = {"offsets_partition": 3, "log_offset": 5, "log_timestamp": None, "producer_id": producer_id}
+    rows = rows_of("quarantine", {**place, "is_transactional": said, "raw_key": key, "raw_value": value})
+    found = {name: table.to_pylist() for name, table in decoded_again(rows, 3, audit_id=2)}
+    (commit,) = found["offset_commits"]
+    names = ("log_offset", "is_transactional", "producer_id", "producer_epoch")
+    assert tuple(commit[name] for name in names) == (5, expected, producer_id, None)
+    (traffic,) = found["group_traffic"]
+    assert (traffic["commits"], traffic["transactional_commits"]) == (1, int(expected))
+
+
+def test_records_keep_their_times_and_come_in_log_order() -> None:
+    ((key, value),) = commits(1)
+    at = datetime(2026, 11, 16, 6, 30, 15, 123_000, UTC)
+    record = {"producer_id": None, "is_transactional": False, "raw_key": key}
+    rows = rows_of(
+        "quarantine",
+        {**record, "log_offset": 7, "log_timestamp": at, "raw_value": value},
+        {**record, "log_offset": 5, "log_timestamp": None, "raw_value": None},
+    )
+    names = ("offsets_partition", "log_offset", "log_timestamp", "committed_offset")
+    found = [table.to_pylist() for name, table in decoded_again(rows, 3, audit_id=2) if name == "offset_commits"]
+    assert [[tuple(row[name] for name in names) for row in lot] for lot in found] == [
+        [(3, 5, None, None), (3, 7, at, 5)]
+    ]
+
+
+def test_only_unresolved_single_records_with_a_key_may_be_decoded_again() -> None:
+    one = {"record_count": 1, "raw_key": b"k", "reason": "unknown_record_type"}
+    others = ({"reason": "corrupt_batch"}, {"record_count": 0}, {"raw_key": None}, {"resolved_by": 3})
+    rows = rows_of("quarantine", *({**one, "log_offset": at, **other} for at, other in enumerate((*others, {}))))
+    assert decodable(rows)["log_offset"].to_pylist() == [len(others)]
+
+
+# Segments of more than 2 and 4 GiB: positions in a file do not fit into 32 bits. A file with a hole costs no disk.
+SMALL = [batch(number, commits(1)) for number in range(40)]
+DAMAGED_AT = 20  # the batch at this offset
+LOG = b"".join(data[:-1] + b"?" if number == DAMAGED_AT else data for number, data in enumerate(SMALL))
+HALF = len(b"".join(SMALL[:DAMAGED_AT]))
+
+
+def segment_at(folder: Path, position: int) -> Path:
+    """A segment file whose batches begin at this position."""
+    path = folder / "00000000000000000000.log"
+    with path.open("wb") as file:
+        file.seek(position)
+        file.write(LOG)
+    return path
+
+
+def read_from(path: Path, position: int) -> tuple[RangeProgress, dict[str, list[dict[str, Any]]]]:
+    """The range's progress, and its rows by table."""
+    piece = SegmentPiece(str(path), position, position + len(LOG))
+    reading = RangeDecoder(
+        [LogRange(0, 0, 0, (piece,))], ReadContext(1, "4.3", open_file, chunk_bytes=512), GroupRecordDecoder()
+    )
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for name, table in reading.outputs():
+        rows.setdefault(name, []).extend(table.to_pylist())
+    return reading.progress, rows
+
+
+# The damaged batch and those after it begin on either side of the border.
+@pytest.mark.parametrize("position", [2**31 - HALF, 2**31 - HALF - 1, 2**32 - HALF, 2**32 - HALF - 1, 5 * 2**30])
+def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path: Path, position: int) -> None:
+    expected, expected_rows = read_from(segment_at(tmp_path, 0), 0)
+    assert (expected.records, expected.quarantined) == (40, {"corrupt_batch": 1})
+    path = segment_at(tmp_path, position)
+    found, rows = read_from(path, position)
+    [corrupt] = rows["quarantine"]
+    assert corrupt["file_position"] == position + HALF
+    assert found.damage == [(path.name, position + HALF)]
+    corrupt["file_position"] = HALF
+    assert rows == expected_rows
+    assert (found.next_offset, found.size_bytes, found.last_batch_crc) == (40, len(LOG), expected.last_batch_crc)
+    with path.open("rb") as file:
+        assert scan_batches(file, position=position).position[-1] == position + len(LOG) - len(SMALL[-1])
+
+
+def test_a_range_of_large_segments_is_cut_by_their_bytes() -> None:
+    sizes = [3 * 2**30, 5 * 2**30, 2**31]
+    segments = [SegmentFile(f"{number:020}.log", number, size) for number, size in enumerate(sizes)]
+    pieces = tuple(SegmentPiece(each.path, 0, each.size, each) for each in segments)
+    ranges = cut([LogRange(0, 0, 0, pieces)], 8)
+    assert [each.size_bytes for each in ranges] == sizes

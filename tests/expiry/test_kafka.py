@@ -9,59 +9,13 @@ Its cases `described ...` have a topology description plugin configured, and str
 holds something.
 """
 
-import gzip
-import json
-from functools import cache
-from pathlib import Path
-
 import pytest
 
-from tests.expiry.frames import clean_up
-
-DATA = Path(__file__).parents[1] / "data" / "expiry"
-FILES = sorted(path.name for path in DATA.glob("*.jsonl.gz"))
-TIMES = ("commit_timestamp", "expire_timestamp", "current_state_timestamp")
-FURTHEST_MS = 9_223_372_036_854_775  # what a TIMESTAMP holds, on either side
-COMMON_NOW = 1_700_000_000_000
-
-
-@cache
-def recorded(name):
-    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+from tests.expiry.frames import COMMON_NOW, FILES, all_passes, clean_up
 
 
 def release_of(name):
     return name.split("-")[1].removesuffix(".jsonl.gz")
-
-
-def expected(judged_pass):
-    """(offsets, groups) that got a tombstone."""
-    return {tuple(row) for row in judged_pass["offsets"]}, {tuple(row) for row in judged_pass["groups"]}
-
-
-def moved(row, number, by_ms):
-    """The row in an offsets partition of its own, its times moved: a pass at another instant is then one at
-    COMMON_NOW."""
-    times = {
-        name: max(-FURTHEST_MS, min(FURTHEST_MS, row[name] + by_ms)) for name in TIMES if row.get(name) is not None
-    }
-    return {**row, **times, "offsets_partition": number}
-
-
-def all_passes(name):
-    """Every pass of a file in one set of tables, each in its own offsets partition, with what Kafka removed in all."""
-    tables = {"groups": [], "group_members": [], "committed_offsets": [], "pending_offsets": []}
-    offsets, groups = set(), set()
-    passes = [(line, judged_pass) for line in recorded(name) for judged_pass in line["passes"]]
-    for number, (line, judged_pass) in enumerate(passes):
-        for table, rows in line["tables"].items():
-            tables[table] += [moved(row, number, COMMON_NOW - judged_pass["now"]) for row in rows]
-        removed_offsets, removed_groups = expected(judged_pass)
-        offsets |= {(number, *row[1:]) for row in removed_offsets}
-        groups |= {(number, *row[1:]) for row in removed_groups}
-    (retention_ms,) = {judged_pass["retention_ms"] for _, judged_pass in passes}
-    return tables, retention_ms, offsets, groups
 
 
 @pytest.mark.parametrize("name", FILES)

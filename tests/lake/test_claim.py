@@ -1,18 +1,28 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kgroups_spark
-from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
-from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import Owner, process_start, this_host
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake import last_finished
+from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up, remove_unfinished
+from kgroups_spark.lake.lake import Fence, Lake
+from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, REBUILD_APP_ID, Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.store import AlreadyWritten
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.tables.schemas import WORK_FOLDER
+from tests.lake.table_rows import rows_of
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
@@ -200,3 +210,180 @@ def test_the_next_audit_marks_unfinished_ones_as_abandoned(lake):
         claim.finish()
     with Claim.take(lake) as claim:
         assert (claim.before.audit_id, claim.unfinished) == (3, ())
+
+
+def test_an_owner_is_read_back_from_its_text():
+    owner = Owner.this_process()
+    assert Owner.parse(str(owner)) == owner
+    assert owner.host == this_host()
+    assert owner.is_alive is False  # it holds no claim
+    HELD_BY_THIS_PROCESS.add(owner.uuid)
+    assert owner.is_alive
+    HELD_BY_THIS_PROCESS.discard(owner.uuid)
+    assert owner.is_alive is False
+    assert replace(owner, pid=owner.pid + 1_000_000).is_alive is False
+
+
+@pytest.mark.parametrize("host", ["my laptop/1234/4026531836", " ", "a  b ", "läptop/b o o t/1"])
+def test_the_name_of_a_host_may_hold_blanks(host):
+    owner = Owner(host, 4711, "123", "its-uuid")
+    assert Owner.parse(str(owner)) == owner
+
+
+@pytest.mark.parametrize("text", ["", "somebody", "host x 1 uuid", "host 1 uuid", "host -1 2 uuid", "host 0 2 uuid"])
+def test_nothing_is_known_about_an_owner_with_an_invalid_text(text, monkeypatch):
+    monkeypatch.setattr(last_finished, "this_host", lambda: text.split(" ")[0])
+    assert Owner.parse(text).is_alive is None
+
+
+def test_a_hidden_process_is_not_assumed_to_be_gone(monkeypatch):
+    """As with hidepid=2: no /proc/<pid>, and signals to another user's process are not permitted."""
+    hidden, start = Owner(last_finished.this_host(), 4711, "123", "its-uuid"), last_finished.process_start
+
+    def kill(pid: int, signal: int) -> None:
+        assert (pid, signal) == (4711, 0)
+        raise answers.pop()
+
+    monkeypatch.setattr(last_finished.os, "kill", kill)
+    monkeypatch.setattr(last_finished, "process_start", lambda pid: None if pid == 4711 else start(pid))
+    answers = [PermissionError(), ProcessLookupError()]
+    assert hidden.is_alive is False
+    assert hidden.is_alive is None
+
+
+def test_an_ended_process_is_known_to_be_gone():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        owner = Owner(last_finished.this_host(), process.pid, process_start(process.pid) or "", "its-uuid")
+        assert owner.is_alive
+        assert replace(owner, started="another").is_alive is False
+        process.communicate(b"\n")
+    assert owner.is_alive is False
+
+
+def test_a_zombie_is_no_running_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert process_start(process.pid) is None
+    finally:
+        process.wait()
+
+
+def append(lake, audit_id, table, **values):
+    writer = LakeWriter(lake, audit_id, lambda: None)
+    part = writer.lake.write(table, [rows_of(table, {"audit_id": audit_id, **values})], writer.audit_id)
+    assert part is not None
+    writer.append_parts(table, [part])
+
+
+def fence(lake, audit_id, check_claim=lambda: None):
+    return Fence(lake, audit_id, check_claim)
+
+
+def audits_in(lake, table):
+    return sorted(lake.rows(table)["audit_id"].to_pylist())
+
+
+def test_rows_after_the_last_finished_audit_are_removed_and_others_stay(lake):
+    for audit_id in (1, 2, 3, 4):
+        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+    append(lake, 2, "group_records")
+    append(lake, 3, "checkpoints")
+    append(lake, 3, "groups")
+    checks = []
+    assert remove_unfinished(fence(lake, 5, lambda: checks.append(1)), 2) == ["offset_commits", "checkpoints"]
+    assert audits_in(lake, "offset_commits") == [1, 2]
+    assert audits_in(lake, "group_records") == [2]
+    assert audits_in(lake, "checkpoints") == []
+    assert audits_in(lake, "groups") == [3]  # rewritten by the next audit anyway
+    assert len(checks) == 2
+    assert lake.table("group_records").version() == 1
+
+
+def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
+    for audit_id in (1, 2, 3):
+        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+    log = lake.table("offset_commits")
+    merged = lake.write("offset_commits", [lake.rows("offset_commits")], 3)
+    log.commit([merged], by="OPTIMIZE", transaction=None, remove=lambda file: True, changes_rows=False)
+    assert len(log.files()) == 1
+    assert remove_unfinished(fence(lake, 4), 2) == ["offset_commits"]
+    assert audits_in(lake, "offset_commits") == [1, 2]
+
+
+def failed_audit(lake):
+    """The writer of an audit whose claim was given up without its knowledge."""
+    with Claim.take(lake) as claim:
+        return LakeWriter(lake, claim.audit_id, lambda: None)
+
+
+def test_an_audit_that_was_given_up_can_no_longer_write_a_table(lake):
+    given_up = failed_audit(lake)
+    append(lake, 1, "group_records")
+    with Claim.take(lake) as claim:
+        assert clear_up(claim) == ["group_records"]
+        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+            given_up.append_table("offset_commits", rows_of("offset_commits", {"audit_id": 1}))
+        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+            given_up.replace_table("groups", rows_of("groups", {"audit_id": 1}))
+        append(lake, claim.audit_id, "offset_commits")
+    assert audits_in(lake, "offset_commits") == [2]
+    assert audits_in(lake, "groups") == []
+
+
+def test_work_files_of_killed_audits_are_removed(lake, tmp_path):
+    failed_audit(lake)
+    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x").mkdir(parents=True)
+    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x" / "range.arrow").touch()
+    with Claim.take(lake) as claim:
+        clear_up(claim)
+    assert list((tmp_path / "our läke" / WORK_FOLDER).iterdir()) == []
+
+
+def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
+    append(lake, 1, "quarantine", log_offset=1)
+    for audit_id, resolved_by in ((2, 2), (4, None)):
+        rebuild = LakeWriter(lake, audit_id, lambda: None, REBUILD_APP_ID)
+        rows = [{"audit_id": 1, "log_offset": 1, "resolved_by": resolved_by or audit_id}]
+        rows += [{"audit_id": 1, "log_offset": 2, "resolved_by": 2}]
+        rebuild.replace_parts(
+            "quarantine", [rebuild.lake.write("quarantine", [rows_of("quarantine", *rows)], rebuild.audit_id)]
+        )
+    assert remove_unfinished(fence(lake, 5), 2) == []
+    assert sorted((r["log_offset"], r["resolved_by"]) for r in lake.rows("quarantine").to_pylist()) == [
+        (1, None),
+        (2, 2),
+    ]
+
+
+# The newest rows of the ledger: an audit opens no older file of it, and no file twice.
+
+
+def row(audit_id: int, status: str) -> AuditRow:
+    return AuditRow(audit_id, status, "x", datetime(2026, 11, 16, tzinfo=UTC))
+
+
+def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session: Any = local
+    ledger = Ledger(Lake.create(session, str(tmp_path / "lake")))
+    for audit_id in (1, 2, 3):
+        ledger.append(row(audit_id, "running"))
+        ledger.append(row(audit_id, "finished"))
+    opened: list[str] = []
+    rows = Lake.rows
+
+    def counting(self: Lake, name: str, version: int | None = None, *, files: Any, **choice: Any) -> Any:
+        opened.extend(file.path for file in files)
+        return rows(self, name, version, files=files, **choice)
+
+    monkeypatch.setattr(Lake, "rows", counting)
+    assert [each.audit_id for each in ledger.newest()] == [3, 3]
+    assert len(set(opened)) == 2
+    opened.clear()
+    assert [each.audit_id for each in ledger.newest()] == [3, 3]
+    assert opened == []
+    ledger.append(row(4, "running"))
+    assert [each.audit_id for each in ledger.newest()] == [3, 3, 4]
+    assert len(set(opened)) == 1

@@ -9,15 +9,16 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.parts import DICTIONARIES
 from kgroups_spark.offsets.columns import ALONE, JoinedLog
-from kgroups_spark.offsets.replay import OffsetHistory
+from kgroups_spark.offsets.replay import ALL_SLOTS, OffsetHistory, replay_offsets
+from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.tables.rows import FIRST_MS
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import LAST_MS
-from tests.coordinator.replay_row import ReplayRow
-from tests.twin.offset_metadata import OffsetAndMetadata
+from tests.twin.shard import OffsetAndMetadata, ReplayRow
 
 Row = dict[str, Any]
 
@@ -111,3 +112,23 @@ def _record_row(row: ReplayRow) -> Row:
 
 def _quarantine_row(row: ReplayRow) -> Row:
     return {**_place(row), "record_count": 1, "reason": "truncated", "group_id": row.group_id}
+
+
+# Offsets replayed as columns.
+
+
+def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | None = None, ranges=ALL_SLOTS):
+    return replay_offsets(state or OffsetState.empty(), history_of(rows), rules, ranges)
+
+
+def state_tables(state: OffsetState) -> tuple[pa.Table, ...]:
+    return state.offsets, state.removed, state.noted, state.transactions
+
+
+def state_rows(state: OffsetState) -> list[list[Row]]:
+    return [table.to_pylist() for table in state_tables(state)]
+
+
+def without_slots(table: pa.Table) -> list[Row]:
+    """Rows without the numbers that are of one replay alone."""
+    return [{name: value for name, value in row.items() if name != "slot"} for row in table.to_pylist()]

@@ -4,20 +4,68 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets import removals
-from kgroups_spark.offsets.columns import ALONE, COMMIT, NEVER, Markers, Places, SlotRange, next_marker, number_slots
+from kgroups_spark.offsets.columns import (
+    ALONE,
+    COMMIT,
+    I64,
+    NEVER,
+    Markers,
+    Places,
+    SlotRange,
+    next_marker,
+    number_slots,
+)
 from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
+from tests.chosen import Chosen
 from tests.coordinator.records import Log, T, X, Y
-from tests.coordinator.replay_row import ReplayRow
-from tests.offsets.fates import FATES, fates
-from tests.offsets.log_tables import history_of, table
-from tests.offsets.replayed_offsets import replayed, without_slots
+from tests.logs.dense_logs import dense_log
+from tests.nights.nights_here import Audited, How, audit
+from tests.offsets.log_tables import history_of, replayed, table, without_slots
+from tests.twin.shard import ReplayRow
+
+# A record's fate at the end of the log, by what the package found of it.
+
+
+FATES = (
+    "committed",  # it is the committed offset
+    "replaced",  # it was, until another one came
+    "removed",  # it was, until a tombstone came
+    "superseded",  # its COMMIT came, but a newer record had been committed
+    "overwritten",  # a later value of its transaction took its place
+    "aborted",
+    "dropped",  # a tombstone took it while it was pending
+    "pending",
+    "unreadable",  # the release does not read such a value: its load fails
+    "tombstone",
+)
+COMMITTED, REPLACED, REMOVED, SUPERSEDED, OVERWRITTEN, ABORTED, DROPPED, PENDING, UNREADABLE, TOMBSTONE = range(10)
+
+
+def fates(folded: Fold) -> I64:
+    """For each record a number of FATES."""
+    commits, pending, effects = folded.commits, folded.pending, folded.effects
+    fate = np.full(len(commits), REPLACED)
+    fate[~commits.is_readable] = UNREADABLE
+    fate[commits.is_tombstone] = TOMBSTONE
+    fate[pending.row] = np.select(
+        [pending.dropped_at < NEVER, ~pending.is_last, pending.end == NEVER, ~pending.is_commit],
+        [DROPPED, np.where(pending.is_commit | (pending.end == NEVER), OVERWRITTEN, ABORTED), PENDING, ABORTED],
+        default=REPLACED,
+    )
+    is_value = ~commits.is_tombstone[effects.row]
+    fate[effects.row[is_value & ~effects.takes_effect]] = SUPERSEDED
+    removals = np.flatnonzero(~is_value & (effects.before >= 0))
+    fate[effects.row[effects.before[removals]]] = REMOVED
+    fate[effects.row[effects.is_final]] = COMMITTED
+    return fate
 
 
 def folded(log: Log, version: str = "4.3") -> Fold:
@@ -202,3 +250,33 @@ def test_a_transaction_takes_its_epoch_from_its_first_offset_commit():
     (open_,) = replay_rows.open_transaction_rows(replayed([first, commit], release("4.3")), audit_id=1).to_pylist()
     assert (open_["transaction_start_offset"], open_["producer_epoch"], open_["offset_count"]) == (3, 5, 1)
     assert open_["group_ids"] == ["g"]
+
+
+# How the transactions of offset commits ended, against the obvious: the producer's next COMMIT or ABORT in the log.
+
+
+def ends(audited: Audited) -> dict[int, tuple[str | None, int | None]]:
+    """The outcome and the marker's offset of each commit, by its log offset; None for a commit that no marker ended."""
+    markers = [row for row in audited.rows("transaction_markers") if row["outcome"] is not None]
+    found = {}
+    for row in audited.rows("offset_commits"):
+        later = [
+            (marker["outcome"], marker["log_offset"])
+            for marker in markers
+            if marker["producer_id"] == row["producer_id"] and marker["log_offset"] > row["log_offset"]
+        ]
+        found[row["log_offset"]] = later[0] if row["is_transactional"] and later else (None, None)
+    return found
+
+
+@pytest.mark.parametrize("chunk_bytes", [256, 1024, None])
+def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(
+    chunk_bytes: int | None, chosen: Chosen
+) -> None:
+    known = 0
+    for seed in chosen.some(range(20), 1):
+        audited = audit(dense_log(seed, 60), How(chunk_bytes=chunk_bytes))
+        reported = {row["log_offset"]: (row["outcome"], row["marker_offset"]) for row in audited.rows("offset_commits")}
+        assert reported == ends(audited), seed
+        known += sum(outcome is not None for outcome, _ in reported.values())
+    assert known > (300 if chosen.every else 0)

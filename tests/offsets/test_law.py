@@ -9,22 +9,32 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from kgroups_spark.coordinator import events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from kgroups_spark.offsets import columns, removals
-from kgroups_spark.offsets.columns import Border, SlotRange, ranges_between
+from kgroups_spark.offsets.columns import (
+    FIRST,
+    SLOT,
+    TEXT,
+    Border,
+    SlotRange,
+    from_border,
+    ranges_between,
+    ranges_of,
+)
 from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
 from tests.chosen import Chosen, some_of
+from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.records import Log, X, Y
-from tests.coordinator.replay_row import ReplayRow
-from tests.offsets.log_tables import history_of
+from tests.offsets.log_tables import Row, history_of, replayed, state_rows, state_tables, without_slots
 from tests.offsets.random_logs import BORDERS, random_log
-from tests.offsets.replayed_offsets import Row, replayed, state_rows, state_tables, without_slots
 from tests.replay.replayed_shards import assert_as_objects
+from tests.twin.shard import ReplayRow
 
 # One release of each set of rules that concern offsets.
 DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0", "2.0", "0.11", "0.8")
@@ -156,3 +166,123 @@ def test_a_topic_that_comes_again_under_another_id():
 def test_an_empty_log():
     assert_as_objects([], "4.3")
     assert [len(table) for table in state_tables(replayed([], release("4.3")).state)] == [0, 0, 0, 0]
+
+
+# Ranges of slots, in comparison with tuples in Python.
+
+
+# In the order of their UTF-8 bytes; one is in UTF-16 in another order.
+TEXTS = ["", "\0", "a", "a\0", "ab", "b", "é", "\uffff", "\U0001f600"]
+
+
+def slots(rnd: random.Random, count: int) -> list[tuple[str, str, int]]:
+    return [(rnd.choice(TEXTS), rnd.choice(TEXTS), rnd.choice([0, 1, 7])) for _ in range(count)]
+
+
+def table(rows: list[tuple[str, str, int]], text: pa.DataType) -> pa.Table:
+    columns = [pa.array(list(each)) for each in zip(*rows, strict=True)]
+    return pa.table([columns[0].cast(text), columns[1].cast(text), columns[2].cast(pa.int32())], list(SLOT))
+
+
+def some_range(rnd: random.Random) -> SlotRange:
+    some = [Border(*slot) for slot in slots(rnd, 2)] + [Border(rnd.choice(TEXTS))]
+    low, high = sorted(rnd.sample(some, 2))
+    return SlotRange(rnd.choice([low, FIRST]), rnd.choice([high, None]))
+
+
+def has(wanted: SlotRange, slot: tuple[str, str, int]) -> bool:
+    return slot >= wanted.low and (wanted.high is None or slot < wanted.high)
+
+
+def test_rows_of_a_range_in_tables_and_in_files():
+    rnd = random.Random(11)
+    for _ in range(100):
+        rows, wanted = slots(rnd, 30), some_range(rnd)
+        expected = [slot for slot in rows if has(wanted, slot)]
+        of_range = wanted.of(pa.concat_tables([table(rows[:7], TEXT), table(rows[7:], TEXT)]))
+        assert [tuple(row.values()) for row in of_range.to_pylist()] == expected
+        assert [slot for slot in rows if wanted.has(Border(*slot))] == expected
+        in_files = from_border(wanted.low)
+        if wanted.high is not None:
+            in_files &= ~from_border(wanted.high)
+        for text in (pa.string(), TEXT):
+            found = ds.dataset(table(rows, text)).to_table(filter=in_files).to_pylist()
+            assert [tuple(row.values()) for row in found] == expected
+
+
+def test_ranges_cover_all_slots():
+    f, b = Border("f", "t", 1), Border("b")
+    assert ranges_between([f, b]) == [SlotRange(high=b), SlotRange(b, f), SlotRange(f)]
+    assert ranges_between([]) == [SlotRange()]
+
+
+def test_large_groups_are_cut_between_their_slots():
+    """Each range has at most as many rows as wanted, if no slot has more. Only large groups are read twice."""
+    rnd = random.Random(13)
+    rows = [("large", f"t{rnd.randrange(3)}", rnd.randrange(10)) for _ in range(300)]
+    rows += [("large\0", "t", 0)] * 5 + [(f"small {rnd.randrange(20)}", "t", 0) for _ in range(300)]
+    rnd.shuffle(rows)
+    whole, read = pa.concat_tables([table(rows[:200], TEXT), table(rows[200:], TEXT)]), []
+
+    def reader(wanted: SlotRange, columns: list[str]):
+        read.append((wanted.of(whole).num_rows, columns))
+        return wanted.of(whole).select(columns)
+
+    ranges, large = ranges_of(reader, 40, 150)
+    assert read == [(605, ["group_id"]), (300, SLOT)]
+    for most, some in ((40, ranges), (150, large)):
+        found = [[slot for slot in rows if has(each, slot)] for each in some]
+        assert sorted(slot for each in found for slot in each) == sorted(rows)
+        assert max(map(len, found)) <= most
+        assert len(some) <= 2 * len(rows) // most
+    assert {each.low for each in large} <= {each.low for each in ranges}
+
+
+# The columns over recorded logs, against the objects and against what Kafka's own classes answered.
+Json = dict
+
+
+def test_offsets_equal_those_of_kafkas_classes(chosen):
+    """79 partitions of generated logs, adversarial ones among them."""
+    for version in chosen.some([*JAVA, "3.9.2"], 1):
+        compare(version, chosen)
+
+
+def compare(version: str, chosen: Chosen) -> None:
+    rules, compared = release(version), 0
+    of_version = answers(version)
+    for number in chosen.some(range(len(of_version)), 25):
+        log, answer = of_version[number]
+        if rules.coordinator == "scala" and answer["failed"]:
+            continue
+        rows = usable(logs()[log][answer["partition"]])
+        found = replayed(rows, rules)
+        committed = replay_rows.committed_rows(
+            found, [(0, g["group"]) for g in answer["groups"]], audit_id=1
+        ).to_pylist()
+        pending = replay_rows.pending_rows(found, audit_id=1).to_pylist()
+        assert {_said(each) for each in answer["offsets"]} == {_ours(row) for row in committed}, log
+        assert {(e["producerId"], *_said(e)) for e in answer["pending"]} == {
+            (row["producer_id"], *_ours(row)) for row in pending
+        }, log
+        compared += len(committed)
+    assert compared > (1000 if chosen.every else 0)
+
+
+def usable(rows: list[ReplayRow]) -> list[ReplayRow]:
+    """Rows that history keeps; of undecodable ones those of transactions, without a producer's epoch."""
+    return [
+        row._replace(producer_epoch=-1) if row.kind in ("undecodable", "group_record") else row
+        for row in rows
+        if row.kind != "undecodable" or row.is_transactional
+    ]
+
+
+def _said(offset: Json) -> tuple:
+    place = (offset["group"], offset["topic"], offset["partition"], offset["offset"], offset.get("topicId"))
+    return (*place, offset["leaderEpoch"], offset["metadata"], offset.get("orphan", False))
+
+
+def _ours(row: Json) -> tuple:
+    place = (row["group_id"], row["topic"], row["partition"], row["committed_offset"], row["topic_id"])
+    return (*place, row["leader_epoch"], row["metadata"], row.get("is_orphan", False))

@@ -27,8 +27,17 @@ from kgroups_spark.lake.store import _add
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.protocol.fake_delta import FakeStore, Logs, Version, fake_lake, in_this_process
-from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
-from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
+from tests.protocol.nights import (
+    TO_ITS_END,
+    WRITTEN,
+    Choose,
+    Turns,
+    assert_whole,
+    audit,
+    by_stretches,
+    maintain,
+    rebuild,
+)
 
 # The runs that are killed or that stall, by name.
 NIGHTS: dict[str, Callable[..., int]] = {"audit": partial(audit, end=30), "rebuild": rebuild, "maintain": maintain}

@@ -196,7 +196,7 @@ def test_every_store_answers_and_refuses_alike_and_as_another_reader(stores, par
             assert log.exists()
             tables[kind] = Played(log, part)  # type: ignore[arg-type]
         played = list[tuple[Any, ...]]()
-        for act in acts(random.Random(f"{seed()} {story}"), 16):
+        for act in acts(random.Random(f"{seed()} {story}"), 10):
             played.append(act)
             answers = {kind: {"answer": table.play(act), **table.says()} for kind, table in tables.items()}
             for kind, answer in answers.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
@@ -40,3 +41,15 @@ def read_all(data: bytes, **arguments: Any) -> tuple[list[SlowRecord], list[Corr
         else:
             rows += rows_of(item)
     return rows, corrupt, reader
+
+
+# Segments that are damaged.
+SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+NAMES = [
+    "compacted-4.3/__consumer_offsets-0/00000000000000002857.log",
+    "compacted-4.3/__consumer_offsets-1/00000000000000003149.log",
+    "legacy-2.8/old-format/__consumer_offsets-1/00000000000000000000.log",
+    "legacy-2.8/upgraded/__consumer_offsets-3/00000000000000000000.log",
+    "transactions-4.3/__consumer_offsets-2/00000000000000000000.log",
+]
+LOGS = [(SEGMENTS / name).read_bytes() for name in NAMES]

@@ -16,13 +16,9 @@ from kgroups_spark.replay.shard import Night, ShardReplay
 from kgroups_spark.replay.state import LogState
 from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.coordinator.no_topics import NoTopics
-from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import T
-from tests.twin.shard import Shard
-from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
-from tests.twin.transactions import EndedTransaction
+from tests.twin.shard import CommittedRow, EndedTransaction, NoTopics, OpenTransactionRow, PendingRow, ReplayRow, Shard
 
 RELEASES = ("4.4", "4.3", "4.1", "4.0.0", "3.8-java", "3.7-java", "3.9", "2.8", "0.11")
 AS_OF = T + 1500

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.replay.corrections import Correction, corrected, corrections
-from kgroups_spark.replay.state import LogState, loaded, saved
+from kgroups_spark.coordinator import group_snapshots
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.releases import ReplayFailure, Topics, release
+from kgroups_spark.coordinator.state_entries import StateRow
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.replay.corrections import CorrectedAt, Correction, HistoryReplay, corrected, corrections
+from kgroups_spark.replay.groups import ShardHistory
+from kgroups_spark.replay.shard import Night
+from kgroups_spark.replay.state import ENTRIES, LogState, loaded, saved
+from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
+from tests.chosen import Chosen
 from tests.coordinator.records import (
     Log,
     X,
@@ -17,13 +30,18 @@ from tests.coordinator.records import (
     consumer_member,
     current,
     epoch,
+    everything,
     share_member,
     streams_member,
     target,
     topology,
 )
-from tests.coordinator.whole_state import everything
-from tests.twin.saved_shards import state_of
+from tests.lake.table_rows import rows_of
+from tests.messages.group_record_bytes import KEY, members
+from tests.offsets.log_tables import shard_history
+from tests.offsets.random_logs import random_log
+from tests.replay.replayed_shards import RELEASES, night
+from tests.twin.shard import NoTopics, Shard, state_of
 
 
 def found(carried: Log, reported: Log) -> list[tuple]:
@@ -139,3 +157,125 @@ def test_corrections_leave_all_other_entries_unchanged():
     now = corrected(state, [Correction("group", "c", None)], release("4.0.0"))
     assert found_between(state, now) == [("gone", "group", "c")]
     assert corrected(state, [], release("4.0.0")).groups.keys() == state.groups.keys()
+
+
+# The replay of history in which the state was corrected.
+NIGHT = Night(1, "4.3", 50, Topics())
+REMOVED = Correction("group", "grp", None)
+
+
+def history_of(value: bytes) -> ShardHistory:
+    """The value alone, at offset 3."""
+    record = GroupRecordDecoder().decode(KEY, value)
+    of_record = {name: getattr(record, name) for name in ("record_type", "record_name", "group_id", "value_version")}
+    rows = rows_of("group_records", {"log_offset": 3, **of_record, "value": record.value_json()})
+    commits, _, markers, quarantine = (arrow_schema(name).empty_table() for name in LOG_TABLES)
+    return shard_history((commits, rows, markers, quarantine))
+
+
+def replay_of(history: ShardHistory, *corrections: CorrectedAt) -> tuple[HistoryReplay, list[tuple[int, str, bool]]]:
+    """A replay that has ended, and the versions of members that it reported."""
+    replay = HistoryReplay(NIGHT, LogState(), history, corrections=corrections)
+    reported = [row for name, rows in replay.changes() if name == "group_member_versions" for row in rows.to_pylist()]
+    return replay, sorted((row["log_offset"], row["member_id"], row["is_removed"]) for row in reported)
+
+
+def versions(history: ShardHistory, correction: Correction, log_offset: int) -> list[tuple[int, str, bool]]:
+    return replay_of(history, CorrectedAt(log_offset, [correction]))[1]
+
+
+def saved_group(history: ShardHistory) -> str:
+    """The group as the state has it after the history."""
+    (row,) = (row for row in saved(replay_of(history)[0].state).to_pylist() if row["entry_type"] == "group")
+    return str(row["payload"])
+
+
+@pytest.mark.parametrize("block_at_bytes", [1, 1 << 20], ids=["members on demand", "members in the record"])
+def test_members_of_a_group_that_is_corrected_away_leave_versions(
+    block_at_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", block_at_bytes)
+    joined, gone = (
+        [(at, f"m{number}", is_removed) for number in range(3)] for at, is_removed in ((3, False), (8, True))
+    )
+    assert versions(history_of(members(3)), REMOVED, 9) == joined + gone
+    # In the place of those that the record left.
+    assert versions(history_of(members(3)), REMOVED, 4) == [(3, member_id, True) for _, member_id, _ in gone]
+
+
+def test_a_corrected_group_leaves_versions_of_its_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
+    two = json.loads(saved_group(history_of(members(2))))
+    two["group"]["value"]["members"][1]["clientId"] = "another"
+    right = Correction("group", "grp", json.dumps(two))
+    assert versions(history_of(members(3)), right, 9) == [
+        *((3, f"m{number}", False) for number in range(3)),
+        (8, "m1", False),
+        (8, "m2", True),
+    ]
+
+
+# The saved state gives the same state back.
+
+
+def shard_after(seed: int, version: str) -> Shard:
+    shard = Shard(release(version), 0, recording=True)
+    shard.topics = NoTopics()
+    shard.record_events(night(version).event_rules(0))
+    for row in random_log(seed):
+        with suppress(ReplayFailure):
+            shard.replay(row)
+    return shard
+
+
+def table_of(rows: Iterable[StateRow]) -> pa.Table:
+    """Entries of state format 1."""
+    return pa.Table.from_pylist([row._asdict() for row in rows], schema=ENTRIES)
+
+
+def columns(state: LogState) -> dict[str, list[dict[str, object]]]:
+    return {name: getattr(state.offsets, name).to_pylist() for name in OffsetState.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_saved_state_in_any_order_is_the_same_state(version: str, chosen: Chosen) -> None:
+    for seed in chosen.some(range(40), 6):
+        state = state_of(shard_after(seed, version))
+        entries = saved(state)
+        again = loaded(entries.take(np.random.default_rng(seed).permutation(len(entries))), release(version))
+        for name, of in columns(again).items():
+            assert sorted(map(str, of)) == sorted(map(str, columns(state)[name])), (seed, name)
+        assert columns(again)["removed"] == columns(state)["removed"]
+        assert again.shards[0].removed == state.shards[0].removed and again.groups.keys() == state.groups.keys()
+        assert sorted(map(str, saved(again).to_pylist())) == sorted(map(str, entries.to_pylist())), seed
+
+
+def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
+    removed = StateRow("removed", "g", '{"offsets": [["t", 0, 7, null, 3]]}')
+    topics = StateRow("topics", None, '{"topics": []}')
+    state = loaded(table_of([removed, topics]), release("4.3"))
+    assert columns(state)["removed"] == [
+        {"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 7, "topic_id": None, "log_offset": 3}
+    ]
+    assert state.shards[0].removed == {}
+    with pytest.raises(ValueError, match="type 'new'"):
+        loaded(table_of([StateRow("new", None, "{}")]), release("4.3"))
+
+
+def test_a_block_of_loaded_groups_decodes_members_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may hold the texts that surround a value."""
+    log = everything().record(2, classic([classic_member(',"value":{},"value_version":3')]), group="odd")
+    kept = saved(state_of(log.shard))
+    one_by_one = loaded(kept, release("4.3"))
+    monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
+    state = loaded(kept, release("4.3"))
+    on_demand = [
+        group_id
+        for group_id, group in state.groups.items()
+        if isinstance(group, ClassicGroup) and group.members_on_demand is not None
+    ]
+    assert on_demand == ["classic", "odd"]
+    assert saved(state).equals(kept) and saved(one_by_one).equals(kept)
+    for group_id, group in state.groups.items():
+        assert group.row(0) == one_by_one.groups[group_id].row(0)
+        assert group.members == one_by_one.groups[group_id].members

@@ -14,7 +14,6 @@ from kgroups_spark.records.columns import RecordColumns
 from tests.chosen import Chosen, one_of, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
-from tests.coordinator.no_topics import NoTopics
 from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log, text
 from tests.logs.event_logs import MINUTE, EventLog
 from tests.logs.log_files import borders, random_cuts
@@ -23,7 +22,7 @@ from tests.nights.nights_here import How, audit, audit_nights
 from tests.nights.replayed_logs import replayed
 from tests.nights.reported_tables import Reported, Row
 from tests.records.build import message
-from tests.twin.shard import Shard
+from tests.twin.shard import NoTopics, Shard
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
 VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.1": (1, 1)}

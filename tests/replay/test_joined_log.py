@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -9,18 +10,21 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator import events
+from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.offsets import removals
 from kgroups_spark.offsets.columns import JoinedLog
 from kgroups_spark.replay.shard import ShardReplay
+from kgroups_spark.replay.stages import no_cycle_collector
 from kgroups_spark.replay.state import ENTRIES, loaded, saved
 from kgroups_spark.tables.rows import constant, no_rows, with_columns
 from tests.chosen import Chosen, one_of
-from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import random_log
-from tests.replay.replayed_shards import RELEASES, night
+from tests.replay.replayed_shards import RELEASES, assert_as_objects, night
+from tests.replay.replayed_shards import replayed as replayed_whole
+from tests.twin.shard import OffsetAndMetadata, ReplayRow
 
 Logs = Mapping[int, Sequence[ReplayRow]]
 # All log offsets of random logs are below.
@@ -85,3 +89,35 @@ def test_offsets_that_no_broker_writes_are_refused() -> None:
     assert len(JoinedLog.over([1, 2], {1: 1 << 61})) == 2
     with pytest.raises(KgroupsError, match=r"partition 1 ends at log offset .* --partition"):
         JoinedLog.over([1, 2, 3], {1: (1 << 62) - 9, 2: 10})
+
+
+# The replay of a shard, beside the law of tests/offsets/test_law.py.
+
+
+def test_a_tombstone_of_the_last_pending_offset_is_an_act_of_its_own_batch():
+    """Also if the batch before it has the same time (Scala coordinator)."""
+
+    def record(log_offset, topic, commit=None, **of_transaction):
+        facts = {"record_type": 1, "group_id": "a", "topic": topic, "partition": 0, "batch_offset": log_offset}
+        return ReplayRow(log_offset, 1_700_000_000_000, "offset_commit", commit=commit, **facts, **of_transaction)
+
+    in_transaction = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+    never_due = OffsetAndMetadata(1, None, "", 1_700_000_000_000, 1 << 50, None, 1)
+    log = [
+        record(0, "u", never_due),
+        record(1, "t", OffsetAndMetadata(5, None, "", 1_600_000_000_000, None, None, 0), **in_transaction),
+        record(2, "u"),
+        record(3, "t", **in_transaction),
+    ]
+    assert_as_objects(log, "2.8")
+    found, _ = replayed_whole(log, "2.8")
+    assert [(row["event"], row["cause"]) for row in found["group_events"]][-1] == ("group_removed", "expired")
+
+
+def test_a_replayed_shard_is_freed_without_the_cycle_collector(chosen):
+    """Tasks run without it: reference cycles would stay until the last shard of the task."""
+    log = random_log(chosen.random.randrange(1 << 32), records=200)
+    gc.collect()
+    with no_cycle_collector():
+        replayed_whole(log, chosen.one(RELEASES))
+        assert [each for each in gc.get_objects() if type(each) in (Groups, ShardReplay)] == []

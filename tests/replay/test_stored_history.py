@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,13 +14,17 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, entries_of
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from kgroups_spark.offsets.columns import SlotRange
 from kgroups_spark.replay import stored_history
+from kgroups_spark.replay.shard import ReadBy
 from kgroups_spark.replay.shard_states import HISTORY, kept_checkpoints, reduced_to, usable_checkpoints
 from kgroups_spark.replay.stored_history import (
     Checkpoint,
@@ -29,9 +34,11 @@ from kgroups_spark.replay.stored_history import (
     StoredShard,
     StoredTable,
     TaskShards,
+    part_schema,
 )
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.rows import table_of_rows
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]
@@ -214,3 +221,93 @@ def test_a_replay_starts_from_the_newest_kept_state_of_todays_rules() -> None:
     assert usable_checkpoints(places_found, "4.3") == {0: Checkpoint(20, 5)}
     of_groups = {(None, number): at for number, at in enumerate((20, 30, 40, 50, 60))}
     assert reduced_to(Lake()) == of_groups | {("__transaction_state", 0): 90}
+
+
+# Files of tables as others wrote them.
+NAME = "committed_offsets"
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def table(name: str, folder: Path, *files: str) -> StoredTable:
+    found = tuple(StoredFile(f"{file}.parquet", None) for file in files)
+    return StoredTable(name, name, str(folder), tuple(part_schema(name).names), found)
+
+
+def reader(*shards: int) -> PartReader:
+    (found,) = TaskShards((shards,), dict.fromkeys(shards, 400)).readers(shards)
+    return found
+
+
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
+    """Spark may write times in 96 bits."""
+    rows = rows_of(NAME, {"offsets_partition": 3, "group_id": "g", "commit_timestamp": THEN, "value_version": 4})
+    pq.write_table(rows, tmp_path / "part.parquet", use_deprecated_int96_timestamps=by_spark)
+    read = reader(3).rows(table(NAME, tmp_path, "part"), 3)
+    assert read.schema == part_schema(NAME)
+    assert [(row["commit_timestamp"], row["value_version"]) for row in read.to_pylist()] == [(THEN, 4)]
+
+
+def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> None:
+    """Ten parts, each with a commit of 40 groups in row groups that end with the same four groups."""
+    monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 40)
+    name, commits = "offset_commits", [{"offsets_partition": 3, "group_id": f"g{number:02}"} for number in range(40)]
+    for part in range(10):
+        pq.write_table(rows_of(name, *commits), tmp_path / f"{part}.parquet", row_group_size=10)
+    parts, reads = table(name, tmp_path, *map(str, range(10))), reader(3, 4)
+    ranges = reads.ranges(parts, 3)
+    assert [len(reads.rows(parts, 3, each)) for each in ranges] == [40] * 10
+    assert [len(reads.rows(parts, number)) for number in (3, 4)] == [400, 0]
+    assert reads.ranges(parts, 4) == [SlotRange()]
+
+
+def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 3)
+    name, rows = (
+        "offset_commits",
+        [{"group_id": group, "partition": at % 4} for at, group in enumerate("aabbbbcccdddddddd")],
+    )
+    pq.write_table(rows_of(name, *rows), tmp_path / "0.parquet")
+    parts, reads = table(name, tmp_path, "0"), next(TaskShards(((0,),), {0: len(rows)}, at_once=8).readers((0,)))
+    for _ in range(2):
+        found = [reads.rows(parts, 0, each)["group_id"].to_pylist() for each in reads.ranges(parts, 0)]
+        assert sorted(group for some in found for group in some) == sorted(row["group_id"] for row in rows)
+        assert max(map(len, found)) <= 3
+    assert len(reads._large) > 1
+
+
+# The audit that read a place of the log.
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def audit(audit_id, *spans, status=FINISHED):
+    partitions = tuple(PartitionProgress(0, start, end) for start, end in spans)
+    return AuditRow(audit_id, status, "someone", NOW, partitions=partitions)
+
+
+def read(*ledger):
+    """The entries of the finished audits, from a table like the ledger's."""
+    rows = [
+        {"audit_id": row.audit_id, "retention_ms": 5} | {"partitions": [vars(p) for p in row.partitions]}
+        for row in ledger
+        if row.status == FINISHED
+    ]
+    schema = pa.schema([arrow_schema("audits").field(name) for name in ("audit_id", "retention_ms", "partitions")])
+    return entries_of(pa.Table.from_pylist(rows, schema))
+
+
+def audit_ids(read_by, *places):
+    """The audit ids of places; a place is (log_offset, group_id, log_timestamp)."""
+    columns = ("log_offset", "group_id", "log_timestamp")
+    others = dict.fromkeys(TABLES["group_versions"].schema.names) | {"audit_id": 9, "offsets_partition": 0}
+    constants = {name: value for name, value in others.items() if name not in columns}
+    batch = table_of_rows("group_versions", columns, places, **constants)
+    return read_by.with_audit_ids(batch).column("audit_id").to_pylist()
+
+
+def test_a_place_belongs_to_the_finished_audit_that_read_it():
+    ledger = [audit(4, (25, 30)), audit(1, (0, 10)), audit(2, (10, 10)), audit(3, (12, 20), status=RUNNING)]
+    ledger += [audit(3, (12, 20))]
+    places = [(offset, "g", 5) for offset in (0, 9, 10, 12, 19, 25, 29)]
+    # Offset 10 was gone when audit 3 came: what is there was made by what it read next.
+    assert audit_ids(ReadBy.of(read(*ledger)), *places) == [1, 1, 3, 3, 3, 4, 4]

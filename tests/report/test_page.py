@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +14,24 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.report import figures
-from kgroups_spark.report.figures import NAMES, Ask, Column, Plot, Section, Table, query, shown, table
+from kgroups_spark.report.figures import (
+    BLUE,
+    NAMES,
+    PARTIAL,
+    RED,
+    Ask,
+    Axes,
+    Column,
+    Plot,
+    Section,
+    Table,
+    days_chart,
+    numbered_chart,
+    query,
+    shown,
+    svg,
+    table,
+)
 from kgroups_spark.report.page import headlines as headlines_of
 from kgroups_spark.report.page import html, report_page
 from kgroups_spark.report.sections import (
@@ -24,7 +41,7 @@ from kgroups_spark.report.sections import (
 )
 from kgroups_spark.words import CAUSES
 from tests.chosen import one_of
-from tests.report.hostile_lakes import hostile_lake
+from tests.lake.table_rows import rows_of as table_rows
 from tests.report.made_lakes import (
     AS_OF,
     DAY,
@@ -35,11 +52,13 @@ from tests.report.made_lakes import (
     event_row,
     expiry_row,
     group_row,
+    hostile_lake,
     many_groups,
     partition_read,
     tables,
 )
 from tests.report.page_lakes import LAKES, Part
+from tests.views.arrow_tables import in_duckdb, rows_of
 
 PAGE = Path(__file__).parent / "page.txt"
 
@@ -478,3 +497,84 @@ def test_rows_that_do_not_fit_are_counted() -> None:
 )
 def test_cells_as_people_read_them(cell: Any, kind: figures.Kind, text: str) -> None:
     assert shown(cell, kind) == text
+
+
+# The plots: their axes reach the top of the bars, dates are below the bars, a bar says what it counts.
+FIRST = datetime(2026, 11, 16, tzinfo=UTC)
+SERIES = [("due now", RED), ("later", BLUE)]
+OFFSETS = Axes("day (UTC)", "offsets", "offset")
+
+
+def day(number: int) -> datetime:
+    return FIRST + timedelta(days=number)
+
+
+def bar(number: int, value: int, series: str = "later") -> dict[str, Any]:
+    return {"day": day(number), "series": series, "value": value}
+
+
+def drawn(rows: list[dict[str, Any]], days: int = 8, partial: dict[datetime, str] | None = None) -> str:
+    return svg(days_chart(rows, SERIES, OFFSETS, FIRST, days, partial or {}))
+
+
+def texts(drawing: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+
+
+def test_axes_have_titles_and_numbers_up_to_the_top() -> None:
+    drawing = drawn([bar(0, 1200), bar(0, 300, "due now"), bar(1, 700)])
+    said = texts(drawing)
+    assert [said.count(title) for title in ("day (UTC)", "offsets")] == [1, 1]
+    assert {"0", "500", "1k", "1.5k"} <= set(said)
+
+
+def test_a_small_bar_has_whole_numbers_beside_it_and_its_date_below() -> None:
+    said = texts(drawn([bar(0, 1), bar(7, 1)]))
+    assert [text for text in said if text.replace(".", "").isdigit()] == ["0", "1"]
+    assert {"16 Nov", "22 Nov"} <= set(said)
+
+
+def test_a_bar_says_its_day_and_what_it_counts() -> None:
+    drawing = drawn([bar(0, 4, "due now"), bar(1, 1)], partial={FIRST: "until 06:41 UTC"})
+    said = re.findall(r'aria-label="(\d+ Nov[^"]*)"', drawing)
+    assert said == ["16 Nov 2026, until 06:41 UTC: 4 offsets, due now", "17 Nov 2026: 1 offset, later"]
+
+
+def test_a_numbered_bar_says_its_number_and_its_unit() -> None:
+    rows = [{"at": "7d", "series": "at once", "value": 1200}]
+    drawing = svg(numbered_chart(rows, [("at once", BLUE)], Axes("retention", "offsets", "offset")))
+    assert 'aria-label="retention 7d: 1,200 offsets, at once"' in drawing
+    assert {"retention", "offsets", "7d"} <= set(texts(drawing))
+
+
+def test_the_bars_of_a_day_that_is_not_whole_are_pale() -> None:
+    drawing = drawn([bar(0, 4), bar(1, 4)], partial={day(1): "until 06:41 UTC"})
+    paths = [path for path in re.findall("<path[^>]*>", drawing) if "Nov 2026" in path]
+    assert [f'opacity="{PARTIAL}"' in path for path in paths] == [False, True]
+
+
+# The report's transactions hang by Kafka's rule, not by age: as the findings of the last audit have it.
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_an_old_transaction_hangs_if_the_last_audit_that_looked_found_so() -> None:
+    finished = {"status": "finished", "started_at": LONG_AGO}
+    looked = [{**finished, "audit_id": each, "rows_added": [("findings", 1)]} for each in (1, 2)]
+    maintained = {**finished, "audit_id": 3, "rows_added": []}
+    open_ = [
+        {"producer_id": producer, "transaction_start_offset": 10 * producer, "open_since": LONG_AGO}
+        for producer in (1, 2, 3, 4)
+    ]
+    found = [
+        {"audit_id": 1, "finding": "hanging_transaction", "producer_id": 1, "log_offset": 10},
+        {"audit_id": 2, "finding": "hanging_transaction", "producer_id": 2, "log_offset": 20},
+        {"audit_id": 2, "finding": "two_open_producers", "producer_id": 3, "log_offset": 30},
+        {"audit_id": 2, "finding": "hanging_transaction", "producer_id": 4, "log_offset": 39},
+    ]
+    tables = {
+        "audits": table_rows("audits", *looked, maintained),
+        "open_transactions": table_rows("open_transactions", *open_),
+        "findings": table_rows("findings", *({**each, "offsets_partition": 0} for each in found)),
+    }
+    rows = rows_of(in_duckdb(tables), query("open_transactions").replace(";", ""))
+    assert {row["producer_id"]: row["is_hanging"] for row in rows} == {1: False, 2: True, 3: False, 4: False}

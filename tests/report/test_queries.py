@@ -49,7 +49,7 @@ def reader(lake: str) -> DuckDbReader:
 @pytest.mark.usefixtures("spark")
 def test_spark_and_duckdb_agree(lake: str, reader: DuckDbReader, chosen: Chosen) -> None:
     by_spark = open_by_spark(lake, "report")
-    for name in chosen.some(NAMES, 6):
+    for name in chosen.some(NAMES, 2):
         assert sorted(by_spark.sql(by_spark.translated(query(name))), key=repr) == sorted(
             reader.sql(query(name)), key=repr
         ), name

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.state_log_plan import complete_shares
+from kgroups_spark.coordinator import share_shard
 from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.coordinator.share_shard import (
     EVENTS,
     ShareCoordinatorShard,
     ShareEvent,
+    StateBatch,
+    as_written,
+    combine,
     listed_share_partitions,
     listed_topics,
     share_rules,
 )
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.messages.coordinator_records import (
     REASONS,
     SHARE_LOG,
@@ -24,6 +34,7 @@ from kgroups_spark.messages.coordinator_records import (
     GroupRecordDecoder,
 )
 from tests.chosen import some_of
+from tests.lake.table_rows import rows_of
 from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
 from tests.views.lag_cases import share_lag
@@ -253,3 +264,167 @@ def test_resets_and_deletions_by_admin_are_events(recording):
     # capture.json: "jobs-0=11 then 4", "then jobs-1 reset to 2"
     assert sorted(one.offset_after for one in resets.values()) == [2, 4]
     assert {names[one.topic_id].split(".")[0] for one in events if one.event == "share_offsets_deleted"}
+
+
+# Batches of delivery states: combined by intervals, with Kafka's own answers where its releases differ.
+V43, V44 = share_rules(release("4.3")), share_rules(release("4.4"))
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+BOTH = pytest.mark.parametrize("rules", [V43, V44], ids=["4.3", "4.4"])
+LONG_MAX = (1 << 63) - 1
+
+
+def b(first, last, state=AVAILABLE, count=1):
+    return StateBatch(first, last, count, state)
+
+
+def combined(there, update, start_offset=-1, rules=V44):
+    return list(combine(as_written(there), update, start_offset, rules).batches)
+
+
+def test_equal_batches_that_touch_stay_apart_until_the_next_update_before_4_4():
+    there, update = [b(0, 5, ACKNOWLEDGED), b(6, 10)], [b(6, 10, ACKNOWLEDGED)]
+    # The answers of PersisterStateBatchCombiner of 4.3.1 and of 4.4.0.
+    assert combined(there, update, rules=V43) == [b(0, 5, ACKNOWLEDGED), b(6, 10, ACKNOWLEDGED)]
+    assert combined(there, update, rules=V44) == [b(0, 10, ACKNOWLEDGED)]
+    apart = combine(as_written(there), update, -1, V43)
+    assert list(combine(apart, [], -1, V43).batches) == [b(0, 10, ACKNOWLEDGED)]
+
+
+@BOTH
+def test_a_single_batch_is_not_checked(rules):
+    assert combined([], [b(5, 3)], rules=rules) == [b(5, 3)]
+    assert combined([b(0, LONG_MAX)], [], rules=rules) == [b(0, LONG_MAX)]
+
+
+@BOTH
+def test_a_batch_that_ends_before_it_begins_fails_the_load_and_never_loops(rules):
+    for there, more in (([b(0, 10)], [b(5, 3, ACKNOWLEDGED)]), ([b(5, 3)], [b(0, 10)]), ([b(5, 3), b(0, 10)], [])):
+        with pytest.raises(ReplayFailure, match="A state batch ends at 3, before it begins at 5"):
+            combined(there, more, rules=rules)
+
+
+def test_a_batch_up_to_the_greatest_offset_fails_only_in_4_4():
+    there, update = [b(0, 9)], [b(10, LONG_MAX, ACKNOWLEDGED)]
+    assert combined(there, update, rules=V43) == [*there, *update]
+    for arguments in ((there, update), ([*there, *update], []), ([*there, *update], [b(3, 4)])):
+        with pytest.raises(ReplayFailure, match="no offset after it"):
+            combined(*arguments, rules=V44)
+
+
+@BOTH
+@pytest.mark.parametrize("width", [10, 10**12])
+def test_the_size_of_batches_costs_nothing(rules, width):
+    there = [b(i * width, i * width + width - 1, count=1 + i % 2) for i in range(20)]
+    update = [b(width // 2, 15 * width, ACKNOWLEDGED, 2)]
+    assert calls(lambda: combined(there, update, rules=rules)) == calls(
+        lambda: combined([b(i * 10, i * 10 + 9, count=1 + i % 2) for i in range(20)], [b(5, 150, 2, 2)], rules=rules)
+    )
+
+
+@BOTH
+def test_the_cost_of_an_update_depends_on_overlaps_not_on_the_number_of_batches(rules):
+    costs = []
+    for many in (1_000, 100_000):
+        there = as_written([b(i * 10, i * 10 + 5, count=1 + i % 2) for i in range(many)])
+        costs.append(calls(lambda there=there: combine(there, [b(5_004, 5_011, ACKNOWLEDGED, 3)], 3, rules)))
+    assert costs[1] - costs[0] < 30, costs  # the depth of two searches
+
+
+def calls(work):
+    """How many functions of the module were entered."""
+    count = 0
+
+    def seen(frame, event, _):
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename == share_shard.__file__
+
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+# `share_partitions` of a lake: what is stored, completed by the newest listing of each group.
+Row = dict[str, Any]
+
+
+def listing(**topics: list[int]) -> str:
+    """A value of record type 15 with these topics initialized."""
+    listed = [{"topicId": f"id of {name}", "topicName": name, "partitions": of} for name, of in topics.items()]
+    return json.dumps({"initializingTopics": [], "initializedTopics": listed, "deletingTopics": []})
+
+
+def completed(
+    session: SparkSession, folder: Path, records: list[Row], stored: list[Row], versions: list[Row] | None = None
+) -> list[tuple[Any, ...]]:
+    """Group, topic, partition, init_state and state epoch of the rows written."""
+    lake = Lake.create(session, str(folder))
+    writer = LakeWriter(lake, 3, lambda: None)
+    topics = {"topic_id": "id of gone", "topic": "gone"}
+    of_lake = {"group_records": records, "group_versions": versions or [], "topics": [topics]}
+    for name, rows in of_lake.items():
+        part = writer.lake.write(name, [rows_of(name, *rows)], writer.audit_id)
+        lake.table(name).commit([part] if part else [], by="t", transaction=("t", 1))
+    batches = [{**row, "first_offset": 1, "last_offset": 2} for row in stored]
+    complete_shares(writer, [rows_of("share_partitions", *stored), rows_of("share_batches", *batches)])
+    topics_of = {row["topic_id"]: row["topic"] for row in lake.rows("share_partitions").to_pylist()}
+    named = {row["topic_id"]: row["topic"] for row in lake.rows("share_batches").to_pylist()}
+    assert named == {row["topic_id"]: topics_of[row["topic_id"]] for row in stored}
+    names = ("group_id", "topic", "partition", "init_state", "state_epoch")
+    return [tuple(row[name] for name in names) for row in lake.rows("share_partitions").to_pylist()]
+
+
+def test_the_newest_listing_of_each_group_completes_the_stored_rows(session: SparkSession, tmp_path: Path) -> None:
+    records = [
+        {"log_offset": at, "group_id": group_id, "record_type": record_type, "value": value}
+        for at, group_id, record_type, value in (
+            (4, "g", 15, listing(orders=[0, 1])),
+            (2, "g", 15, listing(clicks=[0])),
+            (5, "h", 15, listing(orders=[7])),
+            (6, "h", 15, None),
+            (7, "g", 14, "{}"),
+        )
+    ]
+    stored = [
+        {"group_id": "g", "topic_id": topic_id, "partition": 0, "state_epoch": 9}
+        for topic_id in ("id of orders", "id of gone")
+    ]
+    assert completed(session, tmp_path / "lake", records, stored) == [
+        ("g", "gone", 0, None, 9),
+        ("g", "orders", 0, "initialized", 9),
+        ("g", "orders", 1, "initialized", None),
+    ]
+
+
+def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """The cleaner removed the listing's tombstone before an audit read it, and a correction (R6) the group, or made it
+    one of another type."""
+    records = [
+        {"offsets_partition": partition, "log_offset": 4, "group_id": group_id, "record_type": 15, "value": value}
+        for partition, group_id, value in (
+            (0, "gone", listing(a=[0])),
+            (1, "new", listing(b=[0])),
+            (1, "classic", listing(c=[0])),
+        )
+    ]
+    removed = [
+        {"offsets_partition": partition, "group_id": group_id, "log_offset": at, "is_removed": True}
+        for partition, group_id, at in ((0, "gone", 4), (1, "new", 3), (0, "new", 9))
+    ]
+    removed = [{"group_type": "share", **row} for row in removed]
+    there = {"offsets_partition": 1, "is_removed": False}
+    removed.append(there | {"group_id": "new", "log_offset": 9, "group_type": "share"})
+    removed.append(there | {"group_id": "classic", "log_offset": 8, "group_type": "classic"})
+    stored = [{"group_id": "gone", "topic_id": "id of a", "partition": 0, "state_epoch": 9}]
+    assert completed(session, tmp_path / "lake", records, stored, removed) == [
+        ("gone", None, 0, None, 9),
+        ("new", "b", 0, "initialized", None),
+    ]
+
+
+def test_where_nothing_is_listed_or_stored_the_table_is_empty(session: SparkSession, tmp_path: Path) -> None:
+    assert completed(session, tmp_path / "lake", [], []) == []

@@ -14,7 +14,7 @@ from kgroups_spark.coordinator.transaction_shard import (
     verdict,
 )
 from tests.recorded_state_logs import answers
-from tests.transaction_coordinator.transaction_logs import WITH_TRANSACTIONS, rows_of
+from tests.transaction_coordinator.histories import WITH_TRANSACTIONS, rows_of
 
 HERE, THERE = TopicPartition("__consumer_offsets", 3), TopicPartition("orders", 0)
 NOW, MAXIMUM = 1_000_000, 900_000

@@ -21,8 +21,7 @@ from kgroups_spark.coordinator.transaction_shard import (
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG, CoordinatorRecordDecoder, Undecodable
 from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded
-from tests.transaction_coordinator.histories import history, key_bytes, value, value_bytes
-from tests.transaction_coordinator.transaction_logs import WITH_TRANSACTIONS, rows_of
+from tests.transaction_coordinator.histories import WITH_TRANSACTIONS, history, key_bytes, rows_of, value, value_bytes
 
 # (transactional id, value, what TransactionLog of 3.9.2, 4.0.2, 4.3.1 (and 4.4.0) made of it): producer id, previous
 # and next one, epoch, timeout, state, start, last update, two-phase, if the state expires, partitions; `-`: unknown.

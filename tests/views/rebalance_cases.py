@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from tests.findings.logs import Log, classic_member
 from tests.findings.record_bytes import Json, record
+from tests.lake.table_rows import rows_of
 from tests.nights.nights_here import How
 from tests.nights.replayed_logs import replayed
+from tests.views.outcome_cases import Record, at, lines_of, records
 
 T0 = datetime(2026, 11, 16, tzinfo=UTC)
 T0_MS = int(T0.timestamp() * 1000)
@@ -83,10 +85,10 @@ class Writer:
         self.log, self.group, self.type = log, "g", "consumer"
 
     def write(self, text: str) -> None:
-        for at, records in re.findall(r" *(?:(no time|[\d.]+s):)? *([^;\n]*)", text):
-            if at:
-                self.log.now = -1 if at == "no time" else T0_MS + round(1000 * float(at[:-1]))
-            for each in filter(None, map(str.strip, records.split(","))):
+        for time, some in re.findall(r" *(?:(no time|[\d.]+s):)? *([^;\n]*)", text):
+            if time:
+                self.log.now = -1 if time == "no time" else T0_MS + round(1000 * float(time[:-1]))
+            for each in filter(None, map(str.strip, some.split(","))):
                 if each.startswith("+"):
                     self.write(_blocks()[each[2:]][0].log)
                 else:
@@ -182,3 +184,48 @@ def tables_of_cases() -> dict[str, pa.Table]:
     audited = [replayed(each, How(release)) for release, each in files.items()]
     names = ("group_records", "group_versions", "group_member_versions")
     return {name: pa.concat_tables([each.table(name) for each in audited]) for name in names}
+
+
+# The logs of unstable_periods.txt: each case is an offsets partition of its own.
+Row = dict[str, Any]
+
+
+class Period(NamedTuple):
+    """From one log offset to another (None: it has no end), and what ended it."""
+
+    start: int
+    end: int | None = None
+    ended_by: str | None = None
+
+
+@dataclass(frozen=True)
+class UnstableCase:
+    """A log, in which a record has the time of its log offset, and the periods of the slot of outcome_cases."""
+
+    name: str
+    log: tuple[Record, ...]
+    periods: tuple[Period, ...]
+
+
+def _period(text: str) -> Period:
+    places, _, ended_by = text.strip().partition(" ")
+    start, _, end = places.partition("-")
+    return Period(int(start), int(end) if end else None, ended_by or None)
+
+
+UNSTABLE = tuple(
+    UnstableCase(name, records(log), tuple(map(_period, periods.split(","))))
+    for name, log, periods in lines_of("unstable_periods.txt")
+)
+
+
+def tables_of_unstable() -> dict[str, pa.Table]:
+    """The tables of a lake in which each case is the offsets partition of its number."""
+    rows: dict[str, list[Row]] = {}
+    for number, case in enumerate(UNSTABLE):
+        for each in case.log:
+            place = {"offsets_partition": number, "log_timestamp": at(each.columns["log_offset"])}
+            if each.table == "checkpoints":
+                del place["log_timestamp"]
+            rows.setdefault(each.table, []).append({**place, **each.columns})
+    return {name: rows_of(name, *its) for name, its in rows.items()}

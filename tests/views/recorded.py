@@ -51,6 +51,9 @@ def _tables(logs: Sequence[str], apart: int) -> dict[str, pa.Table]:
         name: pa.concat_tables([_shifted(audited_log(log).table(name), by) for log, by in shifts.items()])
         for name in names
     }
+    # Two of the logs are of one cluster, and name the same topics.
+    topics = {row["topic_id"]: row for row in tables["topics"].to_pylist()}
+    tables["topics"] = pa.Table.from_pylist([*topics.values()], schema=arrow_schema("topics"))
     ledger = _ledger(
         [_read(each, by) for log, by in shifts.items() for each in audited_log(log).newest.partitions or ()]
     )

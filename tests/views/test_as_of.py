@@ -4,28 +4,51 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.releases import Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, Ledger
 from kgroups_spark.replay.counts import TopicNames
-from tests.chosen import Chosen
+from kgroups_spark.replay.ranges import believed_until
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.words import to_epoch_ms
+from tests.chosen import Chosen, one_of
+from tests.findings.logs import DAY
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.cleaner import GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
+from tests.logs.log_files import borders, files_of_nights
 from tests.nights.cleaned_nights import Nights
-from tests.nights.nights_here import How
-from tests.twin.shard_rows import CommittedRow, PendingRow
-from tests.views.arrow_tables import rows_of, with_known_history
-from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
+from tests.nights.nights_here import Audited, How, audit, new_lake
+from tests.protocol.fake_delta import in_memory
+from tests.twin.shard import CommittedRow, PendingRow
+from tests.views.arrow_tables import in_duckdb, rows_of, with_known_history
+from tests.views.history_logs import (
+    AHEAD,
+    GROUP_COLUMNS,
+    READS_ALL,
+    SOME_LOGS,
+    STATES,
+    HistoryLog,
+    ahead_log,
+    history_log,
+    plain,
+)
 from tests.views.outcome_cases import at
-from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain
 
 # The columns that a replay gives, too. Versions have neither topology nor user data, and their log offset is that of
 # the last change.
@@ -170,3 +193,140 @@ def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> Non
         "classic": topics.of_names(by_name),
         "consumer": topics.of_ids(by_id),
     }
+
+
+# Records stamped in the future, in the middle of a log: history treats them as records without a time.
+STARTED = datetime(2026, 11, 20, tzinfo=UTC)
+NONE = -1
+# Columns that say what the record says, whatever its time is worth.
+AS_WRITTEN = ("log_timestamp", "state_since", "open_since")
+
+
+@cache
+def audited_log(seed: int, time: int) -> Audited:
+    return audit(ahead_log(seed, time), How(READS_ALL, clock_ms=to_epoch_ms(STARTED)))
+
+
+def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDBPyConnection:
+    """The views of a log in which some batches have this time."""
+    audited = audited_log(seed, time)
+    finished = {"audit_id": 1, "status": "finished", "started_at": started_at}
+    finished["newest_log_timestamp"] = audited.nights[-1].audit.newest_log_timestamp
+    tables = {**audited.tables(), "audits": table_rows("audits", finished)}
+    return with_known_history(tables)
+
+
+def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
+    return rows_of(lake, f"SELECT COLUMNS(lambda name: name NOT IN {AS_WRITTEN}) FROM {source}")
+
+
+@pytest.mark.parametrize("time", one_of(*AHEAD))
+def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen: Chosen) -> None:
+    differed = 0
+    for seed in chosen.some(range(20), 1):
+        ahead, without = views(seed, time), views(seed, NONE)
+        moments = [row["at"] for row in rows_of(ahead, "SELECT DISTINCT log_timestamp AS at FROM offset_commits")]
+        moments = [each for each in moments if each is not None and each < STARTED]
+        for moment in random.Random(seed).sample(moments, 1):
+            for state in STATES:
+                call = f"{state}_as_of(TIMESTAMPTZ '{moment:%Y-%m-%d %H:%M:%S.%f}Z')"
+                assert said(ahead, call) == said(without, call), (seed, call)
+        for view in ("offset_history", "group_history", "group_member_history", "partition_owners"):
+            assert said(ahead, view) == said(without, view), (seed, view)
+        differed += rows_of(ahead, "FROM group_versions") != rows_of(without, "FROM group_versions")
+    # In some logs snapshots have the times.
+    assert differed or not chosen.every
+
+
+def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time() -> None:
+    day = timedelta(days=1)
+    for newest, until in ((None, STARTED + day), (STARTED, STARTED + day), (STARTED + 9 * day, STARTED + 9 * day)):
+        finished = {"audit_id": 1, "status": "finished", "started_at": STARTED, "newest_log_timestamp": newest}
+        [row] = rows_of(in_duckdb({"audits": table_rows("audits", finished)}), "SELECT believed_until FROM last_audit")
+        assert row["believed_until"] == until
+        audit = AuditRow(1, FINISHED, "host", STARTED, newest_log_timestamp=newest)
+        assert believed_until(audit) == to_epoch_ms(until)
+
+
+# After `maintain --keep`, a view says of what is left the same as before, or null (cause: unknown) where the evidence
+# is gone; never another value.
+DEMO = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"
+# Views over history, and the columns that name a row.
+VIEWS = {
+    "partition_owners": ("group_id", "topic", "partition", "member_id", "released_log_offset"),
+    "rebalances": ("group_id", "log_offset"),
+    "offset_history": ("log_offset",),
+    "group_history": ("group_id", "log_offset"),
+    "group_member_history": ("group_id", "member_id", "log_offset"),
+    "transactions": ("producer_id", "marker_offset"),
+    "expiry_outcomes": ("group_id", "topic", "partition"),
+    "handovers": ("group_id", "topic", "partition", "log_offset"),
+    "unstable_periods": ("group_id", "topic", "partition", "from_log_offset"),
+    "waiting_partitions": ("group_id", "topic", "partition", "wanted_by"),
+    "all_events": ("group_id", "log_offset", "event", "topic", "partition", "member_id"),
+}
+# After maintenance these are the same for moments that are kept.
+AS_OF = ("committed_offsets_as_of", "pending_offsets_as_of", "groups_as_of", "group_members_as_of")
+# Where a row begins is its first record that is left, if that is not known.
+FIRST_LEFT = {"partition_owners": {"log_offset"}}
+
+
+def tables(lake: Audited) -> dict[str, pa.Table]:
+    """The tables as the last finished audit, which may be a maintenance, left them."""
+    with in_memory():
+        opened = Lake.open(lake.session, lake.lake)
+        last = Ledger(opened).last_finished()
+        assert last is not None
+        left = LakeAsOfAudit(opened, last.audit_id)
+        return {name: left.rows(name) for name in TABLES}
+
+
+def rows_by_name(lake: Audited) -> dict[str, list[dict[str, Any]]]:
+    left = tables(lake)
+    connection = with_known_history(left)
+    later = max(left["offset_commits"]["log_timestamp"].to_pylist()) - timedelta(days=1)
+    found = {name: rows_of(connection, f"FROM {name}(TIMESTAMPTZ '{later}')") for name in AS_OF}
+    return found | {name: rows_of(connection, f"FROM {name}") for name in VIEWS}
+
+
+@pytest.fixture(scope="module")
+def demo() -> Audited:
+    """A partition of the demo's log, read in three nights."""
+    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in DEMO.glob("*-0/*.log")}
+    ends = borders(files, 0)
+    lake = new_lake()
+    for night in files_of_nights(files, {0: [[ends[len(ends) // 3]], [ends[2 * len(ends) // 3]], [ends[-1]]]}):
+        lake.night(night, How("4.3", offsets_partitions=8))
+    return lake
+
+
+@pytest.mark.parametrize("days", one_of(3, 10))
+def test_what_is_left_of_history_says_the_same_or_nothing(demo: Audited, days: int) -> None:
+    kept = Audited(demo)
+    # The logs of this lake are in memory, so there are no files to delete.
+    no_files = mock.patch("kgroups_spark.audit.maintain.old_versions", lambda *_, **__: 0)
+    with in_memory(), no_files:
+        options = MaintainOptions(lake=kept.lake, keep_ms=days * DAY, optimize=False)
+        assert run_maintain(kept.session, options).rows_removed["group_member_versions"]
+    before, after = rows_by_name(demo), rows_by_name(kept)
+    for name in AS_OF:
+        assert [row["known"] for row in after[name][:1]] in ([], ["complete"])
+        assert after[name] == before[name] and (before[name] or name.startswith("pending"))
+    lost: dict[str, set[str]] = {}
+    for name, key in VIEWS.items():
+        was = {tuple(row[column] for column in key): row for row in before[name]}
+        assert len(was) == len(before[name])
+        for row in after[name]:
+            then = was.pop(tuple(row[column] for column in key))
+            changed = {column for column in row.keys() - {"audit_id"} if row[column] != then[column]}
+            lost.setdefault(name, set()).update(changed)
+            assert {row[column] for column in changed - FIRST_LEFT.get(name, set())} <= {None, "unknown"}, (name, row)
+            assert "valid_to" not in changed, "null would say that it still holds"
+            if "log_offset" in changed:
+                assert row["valid_from"] is None
+    assert "valid_from" in lost["partition_owners"]
+    assert lost["rebalances"] <= {"cause", "members_before", "joined_member_ids", "left_member_ids"}
+    still = [row for row in after["partition_owners"] if row["valid_to"] is None]
+    assert len(still) == sum(row["valid_to"] is None for row in before["partition_owners"])
+    assert any(row["valid_from"] is not None for row in after["partition_owners"])
+    assert any(row["cause"] != "unknown" for row in after["rebalances"])

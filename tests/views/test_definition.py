@@ -9,10 +9,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from kgroups_spark.sql.views import FUNCTIONS, VIEWS, Column, columns_of, definition, described, parsed
+from kgroups_spark.sql.views import FUNCTIONS, VIEWS, Column, columns_of, definition, described, needed_for, parsed
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
 from tests.views.arrow_tables import in_duckdb
+from tests.views.fixtures import NAMES, Question, questions
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
 TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
@@ -93,3 +94,22 @@ def test_duckdb_views_do_not_import_sqlglot() -> None:
     asked += "[view_sql(name, 'duckdb') for name in (*VIEWS, *FUNCTIONS)]"
     code = f"{asked}; import kgroups_spark.sql.by_duckdb; assert 'sqlglot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+# Views over the rows of a file NAME.sql.
+
+
+@pytest.mark.parametrize("question", [pytest.param(each, id=name) for name in NAMES for each in questions(name)])
+def test_a_query_has_the_rows_that_follow_it(question: Question) -> None:
+    with in_duckdb(question.tables) as connection:
+        assert sorted(map(repr, connection.sql(question.query).fetchall())) == sorted(map(repr, question.rows))
+
+
+# The tables, views and functions of a lake that a query needs.
+
+
+def test_functions_in_an_arguments_default_are_needed_too() -> None:
+    functions = ["java_hash", "offsets_partition_count", "offsets_partition_of"]
+    assert [
+        name for name in needed_for("SELECT offsets_partition_of(group_id) FROM groups") if name in functions
+    ] == functions

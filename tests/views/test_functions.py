@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.messages.coordinator_records import java_hash, offsets_partition
 from tests.chosen import Chosen, one_of
-from tests.expiry import twin
-from tests.expiry.twin_cases import DAY, NOW, R, as_if_empty, generated
-from tests.expiry.versions import parsed
+from tests.expiry.cases import DAY, R
+from tests.expiry.frames import COMMON_NOW, all_passes, clean_up
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 
@@ -98,48 +97,31 @@ def test_a_misplaced_group_excludes_the_numbers_that_it_fits() -> None:
 
 
 RELEASES = ["4.3.1", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
-GROUPS = 300
+NOW, PARTITIONS = COMMON_NOW, 40
 
 
 def micros(time_ms: int | None) -> int | None:
     return None if time_ms is None else 1000 * time_ms
 
 
+def in_micros(row: dict[str, Any]) -> dict[str, Any]:
+    is_time = {name: name.endswith("_timestamp") or name in TIMES for name in row}
+    return {name: micros(value) if is_time[name] else value for name, value in row.items()}
+
+
 def judged(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[dict[str, Any]]:
-    """The twin's decision on each committed offset."""
-    version, java = parsed(release)
-    by_group: dict[str, dict[Any, list[dict[str, Any]]]] = {}
-    for name in ("groups", "group_members", "pending_offsets"):
-        for row in tables[name]:
-            by_group.setdefault(name, {}).setdefault((row["offsets_partition"], row["group_id"]), []).append(row)
-    rows = []
-    for offset in tables["committed_offsets"]:
-        given = [each.get((offset["offsets_partition"], offset["group_id"]), []) for each in by_group.values()]
-        reason, base, base_time, due, later = twin.judge_offset(offset, *given, NOW, retention_ms, version, java)
-        times = {"as_of": NOW, "base_timestamp": base_time, "expires_at": due, "expires_at_if_empty": later}
-        rows.append(
-            {name: offset[name] for name in ("offsets_partition", "group_id", "topic", "partition", "committed_offset")}
-            | {"log_offset": offset["log_offset"], "decision": "expire" if twin.expires(reason) else "keep"}
-            | {name: micros(time) for name, time in times.items()}
-            | {"reason": reason, "base": base, "retention_ms": retention_ms}
-        )
-    return rows
+    """The decision on each committed offset by the rules."""
+    offsets, _ = clean_up(tables, as_of=NOW, retention_ms=retention_ms, release_version=release)
+    return [in_micros(row) for row in offsets]
 
 
 def in_tables(tables: dict[str, list[dict[str, Any]]], release: str) -> dict[str, pa.Table]:
     """The current tables, with the decisions for retention R."""
-    timed = [
-        {
-            **{name: offset[name] for name in offset if not name.endswith("_timestamp")},
-            **{name: micros(offset[name]) for name in offset if name.endswith("_timestamp")},
-        }
-        for offset in tables["committed_offsets"]
-    ]
     kept = ("offsets_partition", "group_id", "group_type", "state")
     bare = [{name: group[name] for name in kept} for group in tables["groups"]]
     finished = {"audit_id": 1, "status": "finished", "release_version": release}
     return {
-        "committed_offsets": table_rows("committed_offsets", *timed),
+        "committed_offsets": table_rows("committed_offsets", *map(in_micros, tables["committed_offsets"])),
         "groups": table_rows("groups", *bare),
         "offset_expiry": table_rows("offset_expiry", *judged(tables, release, R)),
         "audits": table_rows("audits", finished),
@@ -147,9 +129,18 @@ def in_tables(tables: dict[str, list[dict[str, Any]]], release: str) -> dict[str
 
 
 def few(release: str) -> dict[str, list[dict[str, Any]]]:
-    tables, _ = generated(release)
-    known = {f"group {number}" for number in range(GROUPS // 2)}
-    return {name: [row for row in rows if row["group_id"] in known] for name, rows in tables.items()}
+    """States that Kafka's classes cleaned up, in some offsets partitions."""
+    tables = all_passes(f"kafka-{release if release == '4.3.1' else '3.9.2'}.jsonl.gz")[0]
+    return {name: [row for row in rows if row["offsets_partition"] < PARTITIONS] for name, rows in tables.items()}
+
+
+def as_if_empty(row: dict[str, Any], now: int | None) -> dict[str, Any]:
+    """The decision of a row as if the last member of its group had left `now`."""
+    moment = row["expires_at_if_empty"]
+    if moment in (None, row["expires_at"]):
+        return row
+    decision, reason = ("expire", "retention_passed") if moment <= now else ("keep", "within_retention")
+    return row | {"expires_at": moment, "decision": decision, "reason": reason}
 
 
 COLUMNS = (

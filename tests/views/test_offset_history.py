@@ -10,9 +10,8 @@ import pytest
 
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
+from tests.views.history_logs import SOME_LOGS, Effect, HistoryLog, Owner, history_log, plain
 from tests.views.outcome_cases import Record, at, lines_of, records
-from tests.views.replayed_logs import Effect, Owner, plain
 
 every_log = pytest.mark.parametrize("name", SOME_LOGS)
 TIMES = ("effective_timestamp", "valid_to")

@@ -21,7 +21,7 @@ from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import duckdb_views
 from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.chosen import one_of, some_of
+from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
@@ -47,7 +47,7 @@ def texts(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist(maps_as_pydicts="strict")))
 
 
-@pytest.mark.parametrize("name", some_of(2, *TABLES))
+@pytest.mark.parametrize("name", one_of(*TABLES))
 def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lake: Path, name: str) -> None:
     """Names, types and values of every column of every table."""
     schema = arrow_schema(name)

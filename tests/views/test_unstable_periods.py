@@ -7,18 +7,14 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.coordinator.releases import release
 from tests.chosen import some_of
-from tests.lake.table_rows import rows_of
 from tests.logs.corpora import ANSWERS
 from tests.nights import broker_answers
-from tests.twin.offset_metadata import OffsetCommit, OffsetMetadata, Slot
 from tests.views.arrow_tables import in_duckdb
 from tests.views.outcome_cases import SLOT, at
-from tests.views.random_logs import VALUE, RandomLog
+from tests.views.rebalance_cases import UNSTABLE, Period, Row, tables_of_unstable
 from tests.views.recorded import STORY
 from tests.views.recorded import tables_of as tables_of_log
-from tests.views.unstable_cases import CASES, Period, Row, tables_of_cases
 
 VIEWS = ("last_audit", "effective_commits", "unstable_periods")
 
@@ -34,7 +30,7 @@ def periods(tables: dict[str, pa.Table]) -> list[Row]:
 
 @cache
 def handmade() -> list[Row]:
-    return periods(tables_of_cases())
+    return periods(tables_of_unstable())
 
 
 @cache
@@ -42,58 +38,17 @@ def recorded(log: str) -> list[Row]:
     return periods(tables_of_log(log))
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
+@pytest.mark.parametrize("number", range(len(UNSTABLE)), ids=[case.name for case in UNSTABLE])
 def test_one_offset(number: int) -> None:
     rows = [row for row in handmade() if row["offsets_partition"] == number]
     reported = [Period(row["from_log_offset"], row["to_log_offset"], row["ended_by"]) for row in rows]
-    assert reported == list(CASES[number].periods)
+    assert reported == list(UNSTABLE[number].periods)
     for row, period in zip(rows, reported, strict=True):
         assert {name: row[name] for name in SLOT} == SLOT
         has_end = period.end is not None and period.ended_by != "not_in_log"
         assert (row["from"], row["to"]) == (at(period.start), at(period.end) if has_end else None)
         assert row["duration_ms"] == (1000 * (period.end - period.start) if has_end and period.end else None)
         assert row["producer_id"] == 7
-
-
-@pytest.mark.parametrize("seed", some_of(2, *range(10)))
-def test_unstable_periods_of_random_logs_equal_the_coordinators(seed: int) -> None:
-    """Record by record through the coordinator's state: an offset is unstable while anything is pending for it."""
-    logs = [RandomLog(100 * seed + number, number) for number in range(20)]
-    tables = {
-        "offset_commits": rows_of("offset_commits", *(row for log in logs for row in log.commits)),
-        "transaction_markers": rows_of("transaction_markers", *(row for log in logs for row in log.markers)),
-    }
-    reported = {
-        (
-            row["offsets_partition"],
-            (row["group_id"], row["topic"], row["partition"]),
-            row["from_log_offset"],
-            row["to_log_offset"],
-        )
-        for row in periods(tables)
-    }
-    assert reported == {(log.partition, *period) for log in logs for period in replayed(log)}
-    assert any(end is None for *_, end in reported) and any(end is not None for *_, end in reported)
-
-
-def replayed(log: RandomLog) -> list[tuple[Slot, int, int | None]]:
-    offsets, began = OffsetMetadata(release("4.3")), dict[Slot, int]()
-    found: list[tuple[Slot, int, int | None]] = []
-    for row in sorted(log.commits + log.markers, key=lambda row: row["log_offset"]):
-        producer_id = -1 if row["producer_id"] is None else row["producer_id"]
-        if "group_id" not in row:
-            offsets.end_transaction(producer_id, row["outcome"] == "committed")
-        else:
-            slot = (row["group_id"], row["topic"], row["partition"])
-            if "committed_offset" in row:
-                offsets.put(slot, OffsetCommit(row["log_offset"], 1, -1, VALUE), producer_id, row["is_transactional"])
-            else:
-                offsets.remove(slot, producer_id, row["is_transactional"])
-        unstable = {slot for _, slot, _ in offsets.pending_offsets()}
-        found += [(slot, began.pop(slot), row["log_offset"]) for slot in list(began) if slot not in unstable]
-        for slot in unstable:
-            began.setdefault(slot, row["log_offset"])
-    return found + [(slot, start, None) for slot, start in began.items()]
 
 
 # Scala's loader lets a tombstone take other things with it.
