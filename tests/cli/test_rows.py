@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -140,7 +139,6 @@ def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():
 
 
 # `kgroups findings`: its rows, their order, its messages and its exit codes.
-Run = Callable[..., tuple[int, str, str]]
 
 
 class Terminal(io.StringIO):

@@ -22,8 +22,6 @@ from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of
 
-Captured = pytest.CaptureFixture[str]
-
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
