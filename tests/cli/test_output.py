@@ -1,4 +1,4 @@
-""""""
+"""What commands print - rows in three forms, tables, cells, progress - and the files that they write."""
 
 from __future__ import annotations
 
