@@ -1,4 +1,4 @@
-"""What commands print - rows in three forms, tables, cells, progress - and the files that they write."""
+"""Output: rows in three forms, the cells of a table, progress on a terminal, files that commands write."""
 
 from __future__ import annotations
 
