@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -26,8 +25,6 @@ from tests.share_coordinator import histories as shares
 from tests.sources.fake_broker import CLOSE
 from tests.sources.fake_cluster import base_of
 from tests.transaction_coordinator import histories as transactions
-
-Live = Callable[..., LiveNights]
 
 
 def commit_batches(count, start=0):

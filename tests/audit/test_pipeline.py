@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit.run import AuditOptions, AuditSummary, begin_audit
+from kgroups_spark.audit.run import AuditOptions, begin_audit
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.local import Local
 from kgroups_spark.spark.tasks import Processes, lines_in
@@ -31,7 +30,6 @@ from tests.recorded_state_logs import write_logs
 JOB = runpy.run_path(str(Path(__file__).parents[2] / "jobs" / "nightly_audit.py"))["nightly_audit"]
 FILES = dense_log(3)
 HOW = How(offsets_partitions=50)
-Pipeline = Callable[[Any, AuditOptions], AuditSummary]
 
 
 @dataclass

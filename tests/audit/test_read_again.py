@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +33,6 @@ from tests.nights.forgetful_nights import (
     three_nights,
 )
 from tests.nights.nights_here import how_of
-from tests.records.build import batch
 
 RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
@@ -79,13 +77,6 @@ def test_a_lake_equals_its_log_whichever_night_reads_it_again(release, monkeypat
                 assert_as_the_log_is(nights, log.files)
             assert_versions_say_what_is(nights.audited)
         assert_rebuild_says_the_same(nights.audited, nights.how)
-
-
-def log_of(batches):
-    """One offsets partition."""
-    starts = accumulate((len(records) for records in batches), initial=0)
-    data = b"".join(batch(start, records) for start, records in zip(starts, batches, strict=False))
-    return {"__consumer_offsets-0/00000000000000000000.log": data}
 
 
 def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined():

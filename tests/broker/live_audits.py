@@ -185,11 +185,6 @@ class AuditCommand:
         return Said(code, err.splitlines())
 
 
-def statuses(lake: Path) -> list[str]:
-    """The status of every row of the ledger, in the order of audits."""
-    return [row["status"] for row in sorted(rows(lake, "audits"), key=lambda row: (row["audit_id"], row["status"]))]
-
-
 def last_finished(lake: Path) -> dict[str, Any]:
     """The ledger's row."""
     return max((row for row in rows(lake, "audits") if row["status"] == "finished"), key=lambda row: row["audit_id"])

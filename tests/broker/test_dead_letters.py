@@ -18,7 +18,7 @@ TOPIC, QUEUE, GROUP, LIMIT = "letters", "dlq.letters", "workers", 3
 # Offsets of 12 records: released until the limit, rejected, left once until their lock times out, left so until the
 # limit; the last two are accepted.
 RELEASED, REJECTED, LEFT, TIMED_OUT = range(4), range(4, 6), range(6, 8), range(8, 10)
-LOCK_MS = 1_000  # the shortest that brokers take
+LOCK_MS = 2_000
 PROPERTIES = {"unstable.api.versions.enable": "true", "group.share.min.record.lock.duration.ms": str(LOCK_MS)}
 
 
@@ -64,7 +64,7 @@ def work(lab):
             consumer.acknowledge(record, kind)
         consumer.commitSync()
         if late:
-            lab.clients.sleep(1.5 * LOCK_MS / 1000)
+            lab.clients.sleep(2 * LOCK_MS / 1000)
         for record in late:
             consumer.acknowledge(record, kinds.ACCEPT)
         consumer.commitSync()  # too late: refused, or without effect

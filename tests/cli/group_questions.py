@@ -18,8 +18,6 @@ from tests.lake.table_rows import MOMENT
 from tests.lake.table_rows import rows_of as table_rows
 from tests.share_coordinator import histories as shares
 
-Said = tuple[int, str, str]
-
 
 def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0, start_offset: int = 27) -> ArrowReader:
     """A group with state of two partitions of the topic `orders` from second 3 on, and other start offsets from seconds

@@ -13,7 +13,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.sql.by_spark import SparkReader
-from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.sql.reader import ROWS_AT_ONCE, SqlError
 from kgroups_spark.words import to_datetime
 from tests.chosen import one_of
 from tests.cli.group_questions import gone_piece_by_piece, share_group
@@ -22,7 +22,6 @@ from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of_all
 
-Readers = tuple[LakeReader, LakeReader]
 MOMENT = datetime(2026, 11, 12, 7, 0, 0, 123_000, tzinfo=UTC)
 
 

@@ -19,7 +19,6 @@ from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.recorded import tables_of
 
-Captured = pytest.CaptureFixture[str]
 TABLES = tables_of("kip848-4.3")
 TIMES = sorted(time for time in TABLES["offset_commits"]["log_timestamp"].to_pylist() if time is not None)
 TIMES_OF_ALL = [time for name in LOG_TABLES for time in TABLES[name]["log_timestamp"].to_pylist()]

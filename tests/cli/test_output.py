@@ -1,4 +1,4 @@
-""""""
+"""Output: rows in three forms, the cells of a table, progress on a terminal, files that commands write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kgroups_spark.cli.output import (
     write_rows,
 )
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.words import cell_text, printable
+from kgroups_spark.words import cell_text
 from tests.chosen import examples
 
 COLUMNS = (
@@ -203,16 +203,28 @@ def table(columns, *rows, width=None):
     return table_lines(screen(columns), rows, width)[0]
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_are_right_aligned():
-    assert table("GROUP #OFFSETS STATE", ["orders", 7, "Empty"], ["a-longer-name", 1200, None]) == [
-        "GROUP          #OFFSETS  STATE",
-        "orders                7  Empty",
-        "a-longer-name      1200  -",
-    ]
+AS_WIDE = ["GROUP          #OFFSETS  STATE", "orders                7  Empty", "a-longer-name      1200  -"]
+WRAPPED = ["OFFSET  WHY", "     5  Empty since", "        2026-11-10 06:41 UTC,", "        retention 7d"]
 
 
-def test_a_column_of_numbers_and_nulls_is_right_aligned():
-    assert table("N", [5], [None], [100]) == ["  N", "  5", "  -", "100"]
+@pytest.mark.parametrize(
+    ("columns", "rows", "width", "lines"),
+    [
+        ("GROUP #OFFSETS STATE", [["orders", 7, "Empty"], ["a-longer-name", 1200, None]], None, AS_WIDE),
+        ("N", [[5], [None], [100]], None, ["  N", "  5", "  -", "100"]),
+        # Empty texts may be names.
+        ("GROUP TOPIC", [["", "a" * 20]], 20, ["GROUP  ''", "TOPIC  " + "a" * 20]),
+        ("GROUP N", [["-", None]], 5, ["GROUP", "-"]),
+        ("OFFSET WHY~", [[5, "Empty since 2026-11-10 06:41 UTC, retention 7d"]], 30, WRAPPED),
+        ("GROUP HOST", [], None, ["GROUP  HOST"]),
+        ("GROUP CURRENT-OFFSET HOST", [], 12, ["GROUP", "CURRENT-OFFSET", "HOST"]),
+        ("GROUP", [["a" * 300]], None, ["GROUP", "a" * 300]),
+        ("GROUP", [["evil\x1b[2J\nname"]], None, ["GROUP", "evil\\x1b[2J\\nname"]),
+        ("GROUP", [["naïve ☕"]], None, ["GROUP", "naïve ☕"]),
+    ],
+)
+def test_a_table_has_these_lines(columns, rows, width, lines):
+    assert table(columns, *rows, width=width) == lines
 
 
 def test_empty_columns_are_dropped_first():
@@ -249,39 +261,6 @@ def test_where_the_others_do_not_fit_either_a_row_is_a_block_with_all_columns():
         ],
         [],
     )
-
-
-def test_a_column_of_empty_texts_is_shown():
-    """They may be names."""
-    assert table("GROUP TOPIC", ["", "a" * 20], width=20) == ["GROUP  ''", "TOPIC  " + "a" * 20]
-
-
-def test_a_column_of_a_group_called_dash_stays():
-    assert table("GROUP N", ["-", None], width=5) == ["GROUP", "-"]
-
-
-def test_sentences_wrap_and_times_in_them_stay_whole():
-    row = [5, "Empty since 2026-11-10 06:41 UTC, retention 7d"]
-    assert table("OFFSET WHY~", row, width=30) == [
-        "OFFSET  WHY",
-        "     5  Empty since",
-        "        2026-11-10 06:41 UTC,",
-        "        retention 7d",
-    ]
-
-
-def test_without_rows_there_are_only_headings():
-    assert table("GROUP HOST") == ["GROUP  HOST"]
-    assert table("GROUP CURRENT-OFFSET HOST", width=12) == ["GROUP", "CURRENT-OFFSET", "HOST"]
-
-
-def test_nothing_is_cut_without_a_width():
-    assert table("GROUP", ["a" * 300])[1] == "a" * 300
-
-
-def test_control_characters_from_a_log_do_not_reach_the_terminal():
-    assert table("GROUP", ["evil\x1b[2J\nname"]) == ["GROUP", "evil\\x1b[2J\\nname"]
-    assert printable("naïve ☕") == "naïve ☕"
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("", 0)])

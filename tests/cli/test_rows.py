@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -141,7 +140,6 @@ def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():
 
 
 # `kgroups findings`: its rows, their order, its messages and its exit codes.
-Run = Callable[..., tuple[int, str, str]]
 
 
 class Terminal(io.StringIO):

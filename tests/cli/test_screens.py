@@ -119,7 +119,6 @@ def test_rows_have_all_columns():
 
 
 # Commands about share groups, on what brokers of 4.4 recorded: dead letters, redeliveries, start offsets, events.
-Captured = pytest.CaptureFixture[str]
 RECORDING = "share-4.4"
 
 

@@ -22,8 +22,6 @@ from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of
 
-Captured = pytest.CaptureFixture[str]
-
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
@@ -36,17 +34,15 @@ def test_a_command_prints_its_screen(wanted, lake, capsys, pytestconfig):
     wanted.check(screen(code, *capsys.readouterr()), pytestconfig)
 
 
+def kgroups_sql(*arguments, python=("-m", "kgroups_spark"), **options):
+    return subprocess.run([sys.executable, *python, "sql", *arguments], stderr=subprocess.PIPE, check=False, **options)
+
+
 def test_a_full_disk_at_stdout_is_reported(lake, chosen):
     for query in chosen.some(("SELECT 1", "SELECT * FROM range(20000)"), 1):
         with open("/dev/full", "w") as full:
-            done = subprocess.run(
-                [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, query],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-            )
-        assert (done.returncode, done.stderr) == (1, "kgroups: stdout: No space left on device\n")
+            done = kgroups_sql("--lake", lake, query, stdout=full)
+        assert (done.returncode, done.stderr) == (1, b"kgroups: stdout: No space left on device\n")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -56,26 +52,16 @@ def test_a_disk_that_takes_only_the_first_bytes_is_reported(lake, tmp_path, unbu
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); "
         "from kgroups_spark.cli.entry import entry_point; entry_point()"
     )
+    more = {"python": ("-c", limited), "env": {**os.environ, "PYTHONUNBUFFERED": unbuffered}}
     with (tmp_path / "rows.csv").open("w") as rows:
-        done = subprocess.run(
-            [sys.executable, "-c", limited, "sql", "--lake", lake, "--format", "json", "SELECT 'more' AS text"],
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            stdout=rows,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (1, "kgroups: stdout: File too large\n")
+        done = kgroups_sql("--lake", lake, "--format", "json", "SELECT 'more' AS text", stdout=rows, **more)
+    assert (done.returncode, done.stderr) == (1, b"kgroups: stdout: File too large\n")
 
 
 def test_rows_and_queries_are_utf_8_in_every_locale(lake):
-    done = subprocess.run(
-        [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, "--format", "csv"],
-        input="SELECT chr(769) || '\u540d' AS name, length('\u540d') AS characters".encode(),
-        env={**os.environ, "PYTHONIOENCODING": "latin1"},
-        capture_output=True,
-        check=False,
-    )
+    text = "SELECT chr(769) || '\u540d' AS name, length('\u540d') AS characters".encode()
+    more = {"stdout": subprocess.PIPE, "env": {**os.environ, "PYTHONIOENCODING": "latin1"}}
+    done = kgroups_sql("--lake", lake, "--format", "csv", input=text, **more)
     assert (done.returncode, done.stdout.decode()) == (0, "name,characters\n\u0301\u540d,1\n")
 
 
@@ -106,69 +92,61 @@ def test_statements_follow_the_quotes_of_sparks_sql():
     assert statements(text, "spark") == (["""SELECT 'it\\'s;', "a;b", `c;d`"""], "SELECT 2")
 
 
-def test_several_statements_from_a_file_and_from_stdin(lake, tmp_path, capsys, monkeypatch):
-    file = tmp_path / "queries.sql"
-    file.write_text("SELECT 1 AS one; -- first\nSELECT 2 AS two")
-    assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
-    from_file = capsys.readouterr().out
-    assert from_file == "one\n1\ntwo\n2\n"
-    with open(file) as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
-    assert capsys.readouterr().out == from_file
+@pytest.fixture
+def read(lake, tmp_path, capsys, monkeypatch):
+    """Reads a text as a file and as stdin; returns exit codes, what both printed to stdout, both stderrs."""
+
+    def run(text):
+        file = tmp_path / "queries.sql"
+        file.write_bytes(text)
+        codes = [main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"])]
+        printed = [capsys.readouterr()]
+        with open(file, encoding="utf-8") as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            codes.append(main(["sql", "--lake", lake, "--format", "csv"]))
+        printed.append(capsys.readouterr())
+        assert printed[0].out == printed[1].out
+        return codes, printed[0].out, [each.err.replace(str(file), "FILE") for each in printed]
+
+    return run
+
+
+def test_several_statements_from_a_file_and_from_stdin(read, lake, tmp_path, capsys):
+    codes, out, _ = read(b"SELECT 1 AS one; -- first\nSELECT 2 AS two")
+    assert (codes, out) == ([0, 0], "one\n1\ntwo\n2\n")
     assert main(["sql", "--lake", lake, "--file", str(tmp_path / "nowhere.sql")]) == 2
     assert capsys.readouterr().err == f"kgroups: {tmp_path}/nowhere.sql: No such file or directory\n"
-    assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
+    assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(tmp_path / "queries.sql")]) == 2
 
 
 @pytest.mark.parametrize("text", ["", " ;; -- nothing\n", "/* open"])
-def test_a_text_without_a_statement_is_refused(lake, tmp_path, capsys, monkeypatch, text):
-    file = tmp_path / "queries.sql"
-    file.write_text(text)
-    with open(file) as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        for source, options in (("QUERY", [text]), (str(file), ["--file", str(file)]), ("stdin", [])):
-            assert main(["sql", "--lake", lake, *options]) == 2
-            assert capsys.readouterr().err.startswith(f"kgroups: {source} has no statement")
+def test_a_text_without_a_statement_is_refused(read, lake, capsys, text):
+    codes, _, errors = read(text.encode())
+    assert codes == [2, 2]
+    assert [error.partition(" has no statement")[0] for error in errors] == ["kgroups: FILE", "kgroups: stdin"]
+    assert main(["sql", "--lake", lake, text]) == 2
+    assert capsys.readouterr().err.startswith("kgroups: QUERY has no statement")
     assert main(["sql", "--lake", lake, ".quit"]) == 0
 
 
-def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(lake, tmp_path, capsys, monkeypatch):
-    file = tmp_path / "queries.sql"
-    file.write_bytes(b"\xef\xbb\xbf.describe coverage\r\nSELECT 1 AS one;\r\n")
-    assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
-    from_file = capsys.readouterr().out
-    assert from_file.startswith("column,type,what\noffsets_partition,") and from_file.endswith("\none\n1\n")
-    with open(file, encoding="utf-8") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
-    assert capsys.readouterr().out == from_file
+def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(read):
+    codes, out, _ = read(b"\xef\xbb\xbf.describe coverage\r\nSELECT 1 AS one;\r\n")
+    assert codes == [0, 0]
+    assert out.startswith("column,type,what\noffsets_partition,") and out.endswith("\none\n1\n")
 
 
-def test_input_that_is_not_utf_8_is_one_message(lake, tmp_path, capsys, monkeypatch):
-    file = tmp_path / "queries.sql"
-    file.write_bytes(b"SELECT 1\xff;")
-    assert main(["sql", "--lake", lake, "--file", str(file)]) == 2
-    assert capsys.readouterr().err == f"kgroups: {file} is not UTF-8 text: byte 8 is 0xff\n"
-    with open(file, encoding="utf-8") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        assert main(["sql", "--lake", lake]) == 2
-    assert capsys.readouterr().err == "kgroups: stdin is not UTF-8 text: byte 8 is 0xff\n"
+def test_input_that_is_not_utf_8_is_one_message(read):
+    errors = [f"kgroups: {name} is not UTF-8 text: byte 8 is 0xff\n" for name in ("FILE", "stdin")]
+    assert read(b"SELECT 1\xff;") == ([2, 2], "", errors)
 
 
-def test_dot_commands_work_as_at_the_prompt(lake, tmp_path, capsys, monkeypatch):
-    file = tmp_path / "queries.sql"
-    file.write_text(
-        "SELECT 1 AS one;\n.describe last_audit\n-- more\n.help\nSELECT 2 AS two;\n.exit\nSELECT 3 AS three;\n"
+def test_dot_commands_work_as_at_the_prompt(read, lake, capsys):
+    codes, out, [said, _] = read(
+        b"SELECT 1 AS one;\n.describe last_audit\n-- more\n.help\nSELECT 2 AS two;\n.exit\nSELECT 3 AS three;\n"
     )
-    assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
-    from_file, said = capsys.readouterr()
-    assert from_file.startswith("one\n1\ncolumn,type,what\naudit_id,bigint,") and from_file.endswith("\ntwo\n2\n")
+    assert codes == [0, 0]
+    assert out.startswith("one\n1\ncolumn,type,what\naudit_id,bigint,") and out.endswith("\ntwo\n2\n")
     assert "last_audit: The last finished audit" in said and ".describe NAME" in said
-    with open(file) as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
-    assert capsys.readouterr().out == from_file
     assert main(["sql", "--lake", lake, ".help\n.describe nosuch\n.exit\n"]) == 2
     said = capsys.readouterr().err
     assert ".describe NAME" in said and "no table, view or function nosuch" in said

@@ -1,4 +1,4 @@
-""""""
+"""Times and durations, as they are typed and as they are printed."""
 
 from __future__ import annotations
 

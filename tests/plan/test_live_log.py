@@ -136,44 +136,51 @@ def test_a_last_batch_that_is_deleted_after_planning_is_no_other_log():
     assert (partition.start_offset, partition.new) == (END, None)
 
 
-class TestRefused:
-    def test_a_topic_created_again(self):
-        with pytest.raises(
-            AnotherLog, match=r"partition 0 of the cluster's t has topic id n{22}, the lake holds topic id t{22}"
-        ):
-            planned(FakeCluster(LOG, topic_id="n" * 22), audited(FakeCluster(LOG)))
-
-    def test_an_older_leader_epoch(self):
-        newer, older = [*LOG, marker(14, epoch=6)], [*LOG, batch(14, commits(1), leader_epoch=5)]
-        with pytest.raises(AnotherLog, match="ends in leader epoch 5, the lake has read epoch 6"):
-            planned(FakeCluster(older), audited(FakeCluster(newer)))
-
-    def test_a_leader_epoch_that_is_lower_than_that_of_a_batch_that_is_still_there_is_damaged(self):
-        newer = [*LOG, marker(14, epoch=6)]
-        assert planned(FakeCluster(newer), audited(FakeCluster(newer))).left == {}
+NEWER, OLDER = [*LOG, marker(14, epoch=6)], [*LOG, batch(14, commits(1), leader_epoch=5)]
 
 
-class TestTopic:
-    def test_that_does_not_exist(self):
-        with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka creates it when"):
-            logs(FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"))
+@pytest.mark.parametrize(
+    ("read", "now", "said"),
+    [
+        (LOG, FakeCluster(LOG, topic_id="n" * 22), "partition 0 of the cluster's t has topic id n{22}, the lake holds"),
+        (NEWER, FakeCluster(OLDER), "ends in leader epoch 5, the lake has read epoch 6"),
+    ],
+)
+def test_another_log_is_refused(read, now, said):
+    with pytest.raises(AnotherLog, match=said):
+        planned(now, audited(FakeCluster(read)))
 
-    def test_that_we_may_not_read_is_reported_before_anything_is_planned(self):
-        with pytest.raises(NotAuthorized, match="READ"):
-            logs(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"))
 
-    def test_without_the_partition_asked_for(self):
-        with pytest.raises(UsageError, match="t has no partition 7; found partition 0"):
-            live_logs(FakeCluster(LOG).as_cluster(), "t", [0, 7])
+def test_a_leader_epoch_that_is_lower_than_that_of_a_batch_that_is_still_there_is_damaged():
+    assert planned(FakeCluster(NEWER), audited(FakeCluster(NEWER))).left == {}
 
-    def test_whose_leaders_do_not_answer(self, monkeypatch):
-        cluster, waited_for = FakeCluster(LOG), []
 
-        def list_offsets(places, at):
-            waited_for.extend(places)
-            return {place: OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE") for place in places}
+@pytest.mark.parametrize(
+    ("cluster", "partitions", "error", "said"),
+    [
+        (
+            FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"),
+            None,
+            NoOffsetsTopic,
+            "the cluster has no topic t:",
+        ),
+        (FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), None, NotAuthorized, "READ"),
+        (FakeCluster(LOG), [0, 7], UsageError, "t has no partition 7; found partition 0"),
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_refused_before_anything_is_planned(cluster, partitions, error, said):
+    with pytest.raises(error, match=said):
+        live_logs(cluster.as_cluster(), "t", partitions)
 
-        monkeypatch.setattr(cluster, "list_offsets", list_offsets)
-        with pytest.raises(KgroupsError, match=r"no partition of t can be read now .partition 0: LEADER_NOT_AVAILABLE"):
-            logs(cluster)
-        assert waited_for == [("t", 0)]
+
+def test_a_topic_whose_leaders_do_not_answer(monkeypatch):
+    cluster, waited_for = FakeCluster(LOG), []
+
+    def list_offsets(places, at):
+        waited_for.extend(places)
+        return {place: OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE") for place in places}
+
+    monkeypatch.setattr(cluster, "list_offsets", list_offsets)
+    with pytest.raises(KgroupsError, match=r"no partition of t can be read now .partition 0: LEADER_NOT_AVAILABLE"):
+        logs(cluster)
+    assert waited_for == [("t", 0)]

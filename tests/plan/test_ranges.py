@@ -40,16 +40,9 @@ def test_the_ranges_of_a_log_are_numbered_and_the_last_one_ends_it():
     assert len(ranges) > 1
 
 
-def test_small_logs_and_segments_are_not_cut():
-    small = [log(0, 10, 10), log(1, 30)]
-    assert cut(small, slots=8) == small
-    one = [log(0, 4000)]
-    assert cut(one, slots=8) == one
-
-
-def test_ranges_that_are_read_again_are_not_cut():
-    again = [log(0, *[100] * 8, is_reread=True)]
-    assert cut(again, slots=8) == again
+@pytest.mark.parametrize("logs", [[log(0, 10, 10), log(1, 30)], [log(0, 4000)], [log(0, *[100] * 8, is_reread=True)]])
+def test_small_logs_one_segment_and_ranges_that_are_read_again_are_not_cut(logs):
+    assert cut(logs, slots=8) == logs
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -65,24 +58,21 @@ def test_cut_keeps_every_piece_in_order_and_makes_at_most_twice_as_many_ranges_a
         assert all(r.size_bytes >= SMALLEST_CUT_BYTES // 2 for r in mine[:-1])
 
 
-def test_tasks_are_about_equal():
-    tasks = ranges_by_task([log(0, 10), log(1, 70), log(2, 30), log(3, 40)], tasks=2)
-    assert [[r.offsets_partition for r in of_task] for of_task in tasks] == [[0, 1], [2, 3]]
-
-
-def test_a_task_has_neighbouring_partitions_where_that_costs_little():
-    tasks = ranges_by_task([log(p, 100 + p % 3) for p in range(12)], tasks=4)
-    assert [[r.offsets_partition for r in of_task] for of_task in tasks] == [
-        [0, 1, 2],
-        [3, 4, 5],
-        [6, 7, 8],
-        [9, 10, 11],
-    ]
-
-
-def test_equal_tasks_count_more_than_neighbours():
-    tasks = ranges_by_task([log(0, 60), log(1, 100), log(2, 60)], tasks=2)
-    assert sorted([r.offsets_partition for r in of_task] for of_task in tasks) == [[0, 2], [1]]
+@pytest.mark.parametrize(
+    ("ranges", "tasks", "partitions"),
+    [
+        ([log(0, 10), log(1, 70), log(2, 30), log(3, 40)], 2, [[0, 1], [2, 3]]),
+        # Neighbours, where that costs little; but equal tasks count more.
+        ([log(p, 100 + p % 3) for p in range(12)], 4, [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]),
+        ([log(0, 60), log(1, 100), log(2, 60)], 2, [[0, 2], [1]]),
+        ([log(p, 5) for p in range(3)], 10, [[0], [1], [2]]),
+        ([LogRange(p, 0, 0, ()) for p in range(4)], 2, [[0, 1], [2, 3]]),
+        ([], 4, []),
+    ],
+)
+def test_tasks_are_about_equal_and_none_is_empty(ranges, tasks, partitions):
+    found = ranges_by_task(ranges, tasks)
+    assert sorted([r.offsets_partition for r in of_task] for of_task in found) == partitions
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -97,19 +87,6 @@ def test_tasks_are_never_much_heavier_than_the_heaviest_of_balanced_ones(seed):
     largest = max(r.size_bytes for r in ranges)
     # The largest first is at most 4/3 of the best (Graham), and the best no more than share and largest.
     assert max(sum(r.size_bytes for r in of_task) for of_task in found) <= 1.2 * 4 / 3 * (share + largest)
-
-
-def test_no_task_is_empty_and_no_range_is_left_out():
-    ranges = [log(p, 5) for p in range(3)]
-    tasks = ranges_by_task(ranges, tasks=10)
-    assert sorted(r.offsets_partition for of_task in tasks for r in of_task) == [0, 1, 2]
-    assert [len(of_task) for of_task in tasks] == [1, 1, 1]
-    assert ranges_by_task([], tasks=4) == []
-
-
-def test_logs_without_bytes_are_spread_as_well():
-    tasks = ranges_by_task([LogRange(p, 0, 0, ()) for p in range(4)], tasks=2)
-    assert [len(of_task) for of_task in tasks] == [2, 2]
 
 
 # Which tasks read live partitions: no broker gets more fetchers than two, no offset is left out or read twice.

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from pyarrow.fs import copy_files
@@ -42,16 +41,10 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-class Begun(Protocol):
-    """Puts a lake into bucket `lakes` as a creation leaves it that is killed: `every` table is to be made yet, or some
-    of them."""
-
-    def __call__(self, lake: str, *, every: bool) -> None: ...
-
-
 @pytest.fixture(scope="session")
 def begun(local, store, tmp_path_factory):
-    """Spark takes as long for forty tables as for two nights."""
+    """Puts a lake into bucket `lakes` as a creation leaves it that is killed: `every` table is to be made yet, or some
+    of them. Spark takes as long for forty tables as for two nights."""
 
     def begin(lake, *, every):
         made = tmp_path_factory.mktemp("begun") / lake

@@ -155,7 +155,6 @@ class FakeBroker:
 
 
 ID = uuid.UUID(int=(1 << 127) + 5)
-Start = Callable[..., FakeBroker]
 
 
 class Metadata:

@@ -1,4 +1,4 @@
-""""""
+"""The data sources kafka-segments, over folders of segments, and kafka-raw, over a fake cluster."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zipfile
 from base64 import b64encode
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -109,7 +108,6 @@ def test_unsuitable_frames_and_topics_are_refused(spark, columns, topic, said):
 # `decode` of one record type, typed: against Kafka's own samples and what `kgroups dump` prints, without a session;
 # then once in Spark.
 TYPED = ("key", "value", "record_type", "value_version", "reason", "detail")
-Row = dict[str, Any]
 NAMES = [
     (log, name)
     for log in COORDINATOR_LOGS.values()

@@ -19,6 +19,8 @@ from tests.sources.fake_cluster import LOG, TOPIC_ID, FakeCluster, fake_time, lo
 
 __all__ = ["fake_time"]
 
+OTHER = FetchAnswer(b"", 15, 0, None, diverges_at=3)
+
 
 def fetched(cluster, start, end, **options):
     return read(open_log(cluster, start, end, **options))
@@ -173,14 +175,20 @@ def test_a_topic_that_was_deleted(error, fake_time):
     assert fake_time.now < 1000 + 60
 
 
-def test_a_topic_that_was_created_again_is_noticed_by_its_offsets(fake_time):
-    with pytest.raises(TopicGone, match="created again"):
-        fetched(FakeCluster([], topic_id="u" * 22), 4, 15)
-
-
-def test_a_leader_that_cannot_read_its_log():
-    with pytest.raises(UnreadableLog, match=r"t-0: the leader cannot read its own log at offset 4 \(CORRUPT_MESSAGE\)"):
-        fetched(FakeCluster(LOG, always="CORRUPT_MESSAGE"), 4, 15)
+@pytest.mark.parametrize(
+    ("cluster", "start", "error", "said"),
+    [
+        (FakeCluster([], topic_id="u" * 22), 4, TopicGone, "created again"),
+        (FakeCluster(LOG, always="CORRUPT_MESSAGE"), 4, UnreadableLog, "t-0: the leader cannot read its own log at o"),
+        (FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, NotAuthorized, "grant READ on topic t"),
+        (FakeCluster(LOG[:2]), 9, LogTruncated, "it ends before offset 4, but was read up to offset 9"),
+        (FakeCluster(LOG[3:], log_start=12), 4, LogStartMoved, "t-0 starts at offset 12: the records to read from off"),
+        (FakeCluster(LOG, script=[OTHER]), 4, LogTruncated, "its leader's log differs from offset 3 on"),
+    ],
+)
+def test_a_log_that_is_not_as_it_was(cluster, start, error, said, fake_time):
+    with pytest.raises(error, match=said):
+        fetched(cluster, start, 15)
 
 
 @pytest.mark.parametrize("error", ["UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_VERSION", "error 999"])
@@ -189,21 +197,6 @@ def test_every_other_error_is_reported_at_once(error):
     with pytest.raises(KafkaRefused, match=rf"t-0 cannot be fetched from offset 4 on: {error}"):
         fetched(cluster, 4, 15)
     assert len(cluster.requests) == 1
-
-
-def test_no_permission_names_the_acl():
-    with pytest.raises(NotAuthorized, match="grant READ on topic t"):
-        fetched(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, 15)
-
-
-def test_the_log_was_truncated():
-    with pytest.raises(LogTruncated, match="it ends before offset 4, but was read up to offset 9"):
-        fetched(FakeCluster(LOG[:2]), 9, 15)
-
-
-def test_the_log_start_moved():
-    with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: the records to read from offset 4 on"):
-        fetched(FakeCluster(LOG[3:], log_start=12), 4, 15)
 
 
 def test_the_log_start_moves_while_it_is_read(fake_time, monkeypatch):
@@ -217,12 +210,6 @@ def test_the_log_start_moves_while_it_is_read(fake_time, monkeypatch):
     assert read(log) == b"".join([LOG[0], *LOG[3:]])
     # The epoch of a batch before the new start says nothing about the log there, so the request does not send it.
     assert [(each.offset, each.last_epoch) for each in cluster.requests[:3]] == [(0, None), (3, 3), (12, None)]
-
-
-def test_the_log_was_truncated_and_goes_on_with_other_batches():
-    other = FetchAnswer(b"", 15, 0, None, diverges_at=3)
-    with pytest.raises(LogTruncated, match="its leader's log differs from offset 3 on"):
-        fetched(FakeCluster(LOG, script=[other]), 4, 15)
 
 
 def test_requests_carry_the_leader_epoch_of_the_last_batch(monkeypatch):

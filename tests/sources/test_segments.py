@@ -1,4 +1,4 @@
-""""""
+"""Log directories: their partitions, the files of a log, which copy is read, the high watermark."""
 
 from __future__ import annotations
 
@@ -99,48 +99,35 @@ def test_a_uri_gives_uris(tmp_path):
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
 
 
-def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path):
-    folder = tmp_path / f"{TOPIC}-0"
-    put(folder / log_name(0), segment(0))
-    for other in (f"{9:020}.log.deleted", f"{9:020}.log.cleaned", f"{0:020}.index", "9.log", f"{0:020}.timeindex"):
-        put(folder / other, segment(9))
+SOUND = {log_name(base): segment(base, base + 1) for base in (0, 10, 20, 30)}
+OTHERS = (f"{9:020}.log.deleted", f"{9:020}.log.cleaned", f"{0:020}.index", "9.log", f"{0:020}.timeindex")
+SPLIT = {log_name(0): segment(0), log_name(10): segment(10, 11, 12, 13), f"{log_name(12)}.swap": segment(12, 13)}
+
+
+@pytest.mark.parametrize(
+    ("files", "read"),
+    [
+        ({log_name(0): segment(0)} | dict.fromkeys(OTHERS, segment(9)), [log_name(0)]),
+        # A swap file replaces the segments that it covers, an empty one only its own.
+        (SOUND | {f"{log_name(10)}.swap": segment(11, 21)}, [log_name(0), f"{log_name(10)}.swap", log_name(30)]),
+        (
+            {log_name(0): segment(0), f"{log_name(0)}.swap": b"", log_name(5): segment(5)},
+            [f"{log_name(0)}.swap", log_name(5)],
+        ),
+        # KAFKA-6264: a broker splits a segment into `.cleaned` files, which it renames to `.swap`, the last one first.
+        (SPLIT | {f"{log_name(10)}.cleaned": segment(10, 11)}, [log_name(0), log_name(10)]),
+        (
+            SPLIT | {f"{log_name(10)}.swap": segment(10, 11)},
+            [log_name(0), f"{log_name(10)}.swap", f"{log_name(12)}.swap"],
+        ),
+    ],
+    ids=["no part of the log", "swap file", "empty swap file", "half of a split", "split"],
+)
+def test_the_files_of_a_log(tmp_path, files, read):
+    for name, content in files.items():
+        put(tmp_path / f"{TOPIC}-0" / name, content)
     (copy,) = find_partitions([str(tmp_path)])
-    assert base_offsets(copy) == [0]
-
-
-def test_a_swap_file_replaces_the_segments_that_it_covers(tmp_path):
-    folder = tmp_path / f"{TOPIC}-0"
-    for base in (0, 10, 20, 30):
-        put(folder / log_name(base), segment(base, base + 1))
-    put(folder / f"{log_name(10)}.swap", segment(11, 21))
-    (copy,) = find_partitions([str(tmp_path)])
-    assert [Path(file.path).name for file in copy.segments] == [log_name(0), f"{log_name(10)}.swap", log_name(30)]
-
-
-def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path):
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
-    put(tmp_path / f"{TOPIC}-0" / f"{log_name(0)}.swap")
-    put(tmp_path / f"{TOPIC}-0" / log_name(5), segment(5))
-    (copy,) = find_partitions([str(tmp_path)])
-    assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap", log_name(5)]
-
-
-def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path):
-    """KAFKA-6264: a broker splits a segment into `.cleaned` files, which it renames to `.swap`, the last one first."""
-    folder = tmp_path / f"{TOPIC}-0"
-    put(folder / log_name(0), segment(0))
-    put(folder / log_name(10), segment(10, 11, 12, 13))
-    put(folder / f"{log_name(10)}.cleaned", segment(10, 11))
-    put(folder / f"{log_name(12)}.swap", segment(12, 13))
-    (copy,) = find_partitions([str(tmp_path)])
-    assert [Path(file.path).name for file in copy.segments] == [log_name(0), log_name(10)]
-    (folder / f"{log_name(10)}.cleaned").rename(folder / f"{log_name(10)}.swap")
-    (copy,) = find_partitions([str(tmp_path)])
-    assert [Path(file.path).name for file in copy.segments] == [
-        log_name(0),
-        f"{log_name(10)}.swap",
-        f"{log_name(12)}.swap",
-    ]
+    assert [Path(file.path).name for file in copy.segments] == read
 
 
 @pytest.mark.parametrize(
