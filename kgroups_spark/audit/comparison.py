@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,8 +68,7 @@ _STATE = "state"  # all rules of a release's replay
 Tried: TypeAlias = Mapping[str, list[Difference]]
 
 
-@dataclass(frozen=True)
-class ComparedShard:
+class ComparedShard(NamedTuple):
     """An offsets partition that several releases replay."""
 
     offsets_partition: int
@@ -258,8 +257,7 @@ _DIFFERENCE, _FACTS = "difference", ("a", "b")
 Sides = Sequence[tuple[Release, CleanUp]]
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """A release, and its retention for expiry, in ms."""
 
     release_version: str
@@ -346,8 +344,7 @@ def compare(
     return found
 
 
-@dataclass(frozen=True)
-class CompareTask:
+class CompareTask(NamedTuple):
     """The differences of a shard between two sides, with the rules that cause them, and facts of each side. `groups`:
     only the differences of these (empty: of all)."""
 

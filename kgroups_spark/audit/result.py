@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.audit.plan import Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
-from kgroups_spark.audit.state_log_plan import SHARES
+from kgroups_spark.audit.plan import AuditPlan, Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
+from kgroups_spark.audit.state_log_plan import SHARES, progress_of
 from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
@@ -30,7 +30,14 @@ from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.replay.counts import MOST_PARTITIONS
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, is_unsettled
-from kgroups_spark.replay.ranges import CLOCKS_DIFFER_MS, LogTimes, RangeProgress, newest_time, newly_quarantined
+from kgroups_spark.replay.ranges import (
+    CLOCKS_DIFFER_MS,
+    LogTimes,
+    RangeProgress,
+    newest_time,
+    newly_quarantined,
+    not_corrected_notes,
+)
 from kgroups_spark.replay.shard_states import Stored
 from kgroups_spark.replay.sinks import sink_of
 from kgroups_spark.replay.state_logs import (
@@ -99,7 +106,7 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     with sink_of(work.writer) as sink:
         made = sink.run(stored.given_to(tasks), partial(read_and_replay_shards, task, tasks))
         reads = list(map(read_from_json, made.facts))
-        work.states.require_replaced(reads)
+        work.states = work.states.settled(reads)
         for name in HISTORY:
             sink.append(work.writer, name)
         for name in NOW:
@@ -167,8 +174,7 @@ class Rebuilt:
     record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """Partitions that the audit did not read completely."""
 
     missing: tuple[int, ...] = ()  # not given, although the topic has them
@@ -181,7 +187,7 @@ class Shortfall:
     others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return any(vars(self).values())
+        return any(self)
 
 
 @dataclass(frozen=True)
@@ -204,27 +210,20 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
     latest_ms, reads = settings.clock_ms + CLOCKS_DIFFER_MS, result.states.reads
     hidden = uncommitted_offsets(work.plan, result.progress, latest_ms)
     hidden_of = {
-        topic: uncommitted_offsets(plan, [p for read in reads if read.topic == topic for p in read.progress], latest_ms)
+        topic: uncommitted_offsets(plan, progress_of(topic, reads), latest_ms)
         for topic, plan in work.states.plans.items()
     }
     short = _shortfall(work, result, missing, hidden, hidden_of)
     all_notes = [
         *work.plan.losses,
-        *work.plan.notes,
-        *work.plan.left_notes,
+        *_notes_on_log(work.plan, result.progress, hidden),
         *correction_notes(work.lake, work.audit_id, work.plan, result.progress),
         *notes,
         *gone_before_we_came(work, partitions),
         *_missing_notes(work, result, missing, gone),
-        *_held_back(result.progress),
-        *uncommitted_notes(hidden),
-        *missing_files_note(work.plan),
         *filter(None, [work.state.why_rebuilt]),
         *moment.notes,
-        *unsettled_note(short.unsettled),
-        *_state_notes(work, result),
-        *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
-        *(f"{topic}: {note}" for topic, plan in work.states.plans.items() for note in missing_files_note(plan)),
+        *_notes_on_states(work, reads, hidden_of),
     ]
     if decoded := rebuilt.record_counts.total():
         all_notes.append(f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history")
@@ -253,14 +252,29 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
     )
 
 
-def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
+def _notes_on_log(
+    plan: AuditPlan, progress: Sequence[RangeProgress], hidden: Mapping[int, Uncommitted]
+) -> Iterator[str]:
+    """The parts of a log that were not read, or not corrected, or perhaps not as they were at one moment."""
+    yield from (*plan.notes, *plan.left_notes, *not_corrected_notes(progress))
+    why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
+    for number in sorted(why):
+        yield (
+            f"the last batch of partition {number} was not read ({why[number]}). It will be once another batch follows "
+            "it"
+        )
+    yield from (*uncommitted_notes(hidden), *missing_files_note(plan), *unsettled_note(unsettled(progress)))
+
+
+def _notes_on_states(
+    work: AuditWork, reads: Sequence[StateShardRead], hidden_of: Mapping[str, Mapping[int, Uncommitted]]
+) -> Iterator[str]:
     for topic, missing in _missing_states(work):
         gone = f"{_are_gone(missing)} in the cluster: rows stay as they were last read"
         yield f"{topic}: {gone if work.is_live else _were_not_given(missing)}"
-    yield from work.states.notes(result.states.reads)
-    for read in result.states.reads:
-        for note in (*_held_back(read.progress), *unsettled_note(unsettled(read.progress))):
-            yield f"{read.topic}: {note}"
+    yield from work.states.notes(reads)
+    for topic, plan in work.states.plans.items():
+        yield from (f"{topic}: {note}" for note in _notes_on_log(plan, progress_of(topic, reads), hidden_of[topic]))
 
 
 def _shortfall(
@@ -275,7 +289,7 @@ def _shortfall(
         f"{read.topic}-{each.offsets_partition}"
         for read in result.states.reads
         for each in read.progress
-        if each.given_up or each.unconfirmed or is_unsettled(each)
+        if each.unconfirmed or is_unsettled(each)
     )
     not_given = () if work.is_live else (f"{topic}-{n}" for topic, numbers in _missing_states(work) for n in numbers)
     return Shortfall(
@@ -348,14 +362,6 @@ def unsettled_note(numbers: Sequence[int]) -> list[str]:
         f"{named_partitions(numbers)}: cleaned faster than the audit could read, {MOST_ROUNDS} times in a row: "
         "keys that change frequently may be stale or missing; the next audit reads on"
     ] * bool(numbers)
-
-
-def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
-    why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
-    return [
-        f"the last batch of partition {number} was not read ({why[number]}). It will be once another batch follows it"
-        for number in sorted(why)
-    ]
 
 
 def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]]:

@@ -338,7 +338,7 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
                 "by --engine local or a session of local[*]"
             )
         why = make_writable(lake)
-        before_claim = lake.without_memory()
+        before_claim = Lake(spark, options.lake)  # what it remembers may soon change
         last = Ledger(before_claim).last_finished()
         if last is not None:  # another cluster's log is refused before a number is claimed
             _planned(before_claim, last, source, options, is_claimed=False)
@@ -366,7 +366,7 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
             facts=facts if source.facts else (),
         )
         files = stack.enter_context(ExitStack())
-        yield Audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes], files)
+        yield Audit(work, claim, [*source.notes, *filter(None, (why,))], files)
 
 
 def _known_facts(
@@ -514,7 +514,7 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(claim)
-        notes, before = [*filter(None, (why,)), *claim.notes], claim.before
+        notes, before = [*filter(None, (why,))], claim.before
         assert before is not None
         known = Settings.of(_known_facts(lake, newest_audits))
         settings = replace(options.settings(before), states=known)
@@ -523,7 +523,7 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
             NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
             AuditPlan([], before.cluster_id),
             before,
-            replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None),
+            saved_state(lake, claim, settings.release_version)._replace(why_rebuilt=None),
             settings,
             options.progress,
             chosen_partitions=True,

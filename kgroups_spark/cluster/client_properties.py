@@ -139,7 +139,8 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
     protocol = one_of("security.protocol", given.get("security.protocol", "PLAINTEXT").upper(), PROTOCOLS)
     found_tls = tls(given, notes) if protocol.endswith("SSL") else None
     found_sasl, secrets = sasl(given, notes) if protocol.startswith("SASL") else (None, Secrets())
-    _note_what_has_no_effect(protocol, given, found_sasl, notes)
+    if found_sasl and protocol == "SASL_PLAINTEXT" and found_sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
+        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent in clear text")
     return ClientProperties(
         bootstrap_servers=_addresses(bootstrap_servers),
         names=tuple(sorted(name for name in given if name in USED)),
@@ -183,17 +184,6 @@ def _about_unknown(name: str) -> str:
         "a line is not a property of Kafka's clients (not shown, it may be part of a value): is a backslash missing "
         "at the end of the previous line?"
     )
-
-
-def _note_what_has_no_effect(
-    protocol: str, given: Mapping[str, str], found_sasl: Sasl | None, notes: list[str]
-) -> None:
-    for prefix, is_used in (("ssl.", protocol.endswith("SSL")), ("sasl.", protocol.startswith("SASL"))):
-        without_effect = sorted(name for name in given if name.startswith(prefix) and name in USED)
-        if without_effect and not is_used:
-            notes.append(f"security.protocol is {protocol}: {', '.join(without_effect)} without effect")
-    if found_sasl and protocol == "SASL_PLAINTEXT" and found_sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
-        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent in clear text")
 
 
 def _addresses(bootstrap_servers: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -313,7 +314,9 @@ class Cluster:
         if node_id is None:
             # A name that does not resolve is reported at once.
             time = f" in {elapsed:.0f} s" if elapsed >= 0.5 else ""
-            return ClusterUnreachable(f"no broker has answered{time}: {causes}")
+            is_refused = not self._nodes and re.search("closed|reset|failed", causes)
+            advice = "; is security.protocol that of the port, with TLS and SASL, or without?" if is_refused else ""
+            return ClusterUnreachable(f"no broker has answered{time}: {causes}{advice}")
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
         return ClusterUnreachable(f"broker {node_id} has not answered in {elapsed:.0f} s: {causes}{_FROM_LISTENERS}")

@@ -15,10 +15,8 @@ import io
 import random
 import socket
 import ssl
-import struct
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
@@ -35,7 +33,6 @@ from kgroups_spark.cluster.requests import (
     Throttled,
     WrongProtocol,
     error_name,
-    require_no_wrong_null,
 )
 from kgroups_spark.cluster.sasl import require_strong
 
@@ -72,11 +69,6 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
     except TimeoutError as err:
         raise Disconnected(f"{place_of(address)} does not answer in the TLS handshake") from err
     except OSError as err:
-        if _answers_in_plain(address, seconds_until(deadline)):
-            raise WrongProtocol(
-                f"{place_of(address)} speaks Kafka's protocol without TLS: security.protocol has to be "
-                "PLAINTEXT or SASL_PLAINTEXT there"
-            ) from err
         if is_tls_alert(err):
             raise refused_tls(address, err) from err
         raise Disconnected(f"the TLS handshake with {place_of(address)} failed: {in_words(err)}") from err
@@ -84,18 +76,6 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
         # wrap_socket has taken the descriptor over, or has left it to us.
         plain.close()
     return secured
-
-
-def _answers_in_plain(address: Address, timeout: float) -> bool:
-    """Whether a port answers ApiVersions (version 0) without TLS: a length, then the correlation id of the request."""
-    correlation_id = 1
-    request = struct.pack(">ihhih", 10, ApiVersionsRequest.API_KEY, 0, correlation_id, -1)
-    try:
-        with socket.create_connection(address, timeout) as plain:
-            plain.sendall(request)
-            return plain.recv(8, socket.MSG_WAITALL)[4:] == correlation_id.to_bytes(4, "big")
-    except OSError:
-        return False
 
 
 def _plain_socket(address: Address, deadline: float) -> socket.socket:
@@ -199,7 +179,6 @@ class BrokerConnection:
         Raises Disconnected, AuthenticationFailed, WrongProtocol, KafkaRefused.
         """
         self.address = address
-        self._is_new = True  # no answer yet after ApiVersions and SASL
         self._settings = settings
         self._correlation_id = 0
         self._ready_at = 0.0  # the broker throttles us until then; time.monotonic()
@@ -239,13 +218,7 @@ class BrokerConnection:
         time.sleep(throttled)
         if request.API_VERSION is None:
             request.API_VERSION = self.version_of(request)
-        try:
-            response = self._exchange(request, time.monotonic() + timeout)
-        except Disconnected:
-            if self._is_new and not self._is_sasl:
-                self._require_no_sasl(timeout)
-            raise
-        self._is_new = False
+        response = self._exchange(request, time.monotonic() + timeout)
         self._used_at = time.monotonic()
         # KIP-219: since 2.0 the broker answers first, and expects us to keep quiet.
         throttle_ms: int = getattr(response, "throttle_time_ms", 0) or 0
@@ -331,22 +304,6 @@ class BrokerConnection:
                 "may be impersonating the broker to learn the password"
             ) from err
 
-    def _require_no_sasl(self, timeout: float) -> None:
-        """Raises WrongProtocol if this is a port with SASL, which silently closes connections without it."""
-        with suppress(Disconnected):
-            probe = BrokerConnection(self.address, self._settings, timeout)
-            try:
-                request = SaslHandshakeRequest(version=1, mechanism="")
-                answer = probe._exchange(request, time.monotonic() + timeout)
-            finally:
-                probe.close()
-            if error_name(answer.error_code) != "ILLEGAL_SASL_STATE":
-                with_sasl = "SASL_SSL" if isinstance(self._socket, ssl.SSLSocket) else "SASL_PLAINTEXT"
-                raise WrongProtocol(
-                    f"{self} requires SASL on this port: set security.protocol to {with_sasl} and sasl.mechanism to "
-                    f"one of {', '.join(answer.mechanisms)}"
-                )
-
     def _exchange(self, request: Any, deadline: float) -> Any:
         """Sends a request whose version is set; the answer, decoded."""
         self._correlation_id += 1
@@ -370,9 +327,7 @@ class BrokerConnection:
             correlation_id = response_class.parse_header(head).correlation_id
             if correlation_id != self._correlation_id:
                 raise Disconnected(f"{self} answered request {correlation_id}, not {self._correlation_id}")
-            response = response_class.decode(frame[head.tell() :])
-            require_no_wrong_null(response)
-            return response
+            return response_class.decode(frame[head.tell() :])
         except Disconnected:
             raise
         except Exception as err:  # kafka-python's reading fails in many ways, assertions among them

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import struct
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,8 +131,7 @@ LONGEST_THROTTLED = 10
 RETRIED = PASSING | {"THROTTLING_QUOTA_EXCEEDED"}
 
 
-@dataclass(frozen=True)
-class FetchLimits:
+class FetchLimits(NamedTuple):
     fetchers: int = 1  # that run at the same time
     max_bytes_per_second: int | None = None  # of all fetchers together; None: no limit
     timeout_ms: int = 60_000  # without progress

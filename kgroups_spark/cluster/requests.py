@@ -6,8 +6,8 @@ import base64
 import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from kafka.errors import kafka_errors
 from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
@@ -164,19 +164,15 @@ def not_authorized(operation: str, resource: str) -> NotAuthorized:
 
 
 # Brokers' answers, checked before any other code uses them.
-#
-# kafka-python decodes a null wherever the bytes have one; Kafka's own clients reject it where the protocol has none.
 
 
-@dataclass(frozen=True)
-class PartitionMetadata:
+class PartitionMetadata(NamedTuple):
     leader: int | None  # node id; None: no leader now
     leader_epoch: int  # -1: brokers before 2.1
     error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
 
 
-@dataclass(frozen=True)
-class TopicMetadata:
+class TopicMetadata(NamedTuple):
     name: str
     topic_id: str | None  # as Kafka prints it, 22 characters of URL-safe base64; None: none (before 2.8), or unknown
     partitions: dict[int, PartitionMetadata]
@@ -194,8 +190,7 @@ class OffsetAnswer:
     detail: str = dataclasses.field(default="", compare=False)  # of NETWORK_EXCEPTION: what happened to the connection
 
 
-@dataclass(frozen=True)
-class FetchAnswer:
+class FetchAnswer(NamedTuple):
     """A leader's answer for a partition: whole batches, except that the last may be cut.
 
     With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
@@ -218,23 +213,6 @@ def said(answer: OffsetAnswer | FetchAnswer) -> str | None:
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
     """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
     return None if topic_id is None else uuid_text(topic_id.bytes)
-
-
-def require_no_wrong_null(answer: Any, where: str = "") -> None:
-    """Raises ValueError for a null where the protocol has none: an array, a struct or a text."""
-    version = answer.API_VERSION if hasattr(answer, "API_VERSION") else answer._version
-    for field in answer._struct.fields.values():
-        if not field.for_version_q(version) or field.tagged_field_q(version):
-            continue
-        is_struct_array = field.is_struct_array()
-        if not is_struct_array and not field.is_array() and not field.is_struct() and field.type_str != "string":
-            continue
-        value, name = getattr(answer, field.name), f"{where}{field.name}"
-        if value is None and not field.nullable_for_version_q(version):
-            raise ValueError(f"{name} is null")
-        if is_struct_array or (field.is_struct() and value is not None):
-            for each in (value or ()) if is_struct_array else (value,):
-                require_no_wrong_null(each, f"{name}.")
 
 
 def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
@@ -260,7 +238,7 @@ def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata
         else metadata
         for number, metadata in reported.partitions.items()
     }
-    return replace(reported, partitions=partitions)
+    return reported._replace(partitions=partitions)
 
 
 def no_offset(error: str, detail: str = "") -> OffsetAnswer:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -138,13 +137,6 @@ class Lake:
             else:
                 lake._require_nothing_else_there()
                 lake._create_tables()
-        return lake
-
-    def without_memory(self) -> Lake:
-        """A copy of the lake that does not share cached properties and replaced ranges, which may soon change."""
-        lake = copy(self)
-        for name in ("properties", "replaced"):
-            lake.__dict__.pop(name, None)
         return lake
 
     def exists(self) -> bool:

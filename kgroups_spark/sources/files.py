@@ -11,7 +11,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple, Protocol, Self
@@ -294,8 +293,7 @@ class UnreadableFolder(NotReadable):
     """A folder that the file system does not let us list, or that no file system can open."""
 
 
-@dataclass(frozen=True)
-class FileVersion:
+class FileVersion(NamedTuple):
     """The identity of the file that a path names at a moment, by its file system. None: unknown."""
 
     size: int  # bytes

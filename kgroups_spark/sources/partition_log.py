@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.records.batches import BatchMark
@@ -31,8 +31,7 @@ class SegmentChanged(KgroupsError):
     listed again."""
 
 
-@dataclass(frozen=True)
-class SegmentFile:
+class SegmentFile(NamedTuple):
     """A listed segment. `is_last`: it is the last one of its log, so it may grow."""
 
     path: str  # opens in every process: an absolute path or a URI
@@ -85,7 +84,7 @@ class CheckedFile:
             return
         if not self._expected.is_still(now, may_grow=self._segment.is_last):
             raise SegmentChanged(f"{self._segment.path} is another file than the one that was listed")
-        self._expected = replace(self._expected, etag=now.etag)
+        self._expected = self._expected._replace(etag=now.etag)
 
 
 @contextmanager
@@ -123,8 +122,7 @@ class LogStartMoved(NotReadable):
         self.log_start_offset = log_start_offset
 
 
-@dataclass(frozen=True)
-class SegmentPiece:
+class SegmentPiece(NamedTuple):
     """Bytes `position` to `end` of one segment file; both are batch borders.
 
     `file`: the identity of the file (None: any file at the path). `mark`: the batch at `position` (None: there was

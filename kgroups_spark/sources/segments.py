@@ -27,8 +27,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.sources.files import (
@@ -156,8 +155,7 @@ WAITS_S = (0.0, 0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True)
-class PartitionCopy:
+class PartitionCopy(NamedTuple):
     """One copy of a partition's log; segments in log order, possibly none. `unreadable`: why its files could not be
     listed; None: they are listed."""
 
@@ -234,8 +232,8 @@ def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[Parti
 
 
 def _committed(copy: PartitionCopy, committed_to: int | None) -> PartitionCopy:
-    segments = tuple(replace(segment, committed_to=committed_to) for segment in copy.segments)
-    return replace(copy, segments=segments, committed_to=committed_to, has_checkpoint=True)
+    segments = tuple(segment._replace(committed_to=committed_to) for segment in copy.segments)
+    return copy._replace(segments=segments, committed_to=committed_to, has_checkpoint=True)
 
 
 def _listed(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
@@ -336,8 +334,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
     _require_not_compressed(entries)
     bases = sorted(segments)
     return tuple(
-        replace(
-            segments[base],
+        segments[base]._replace(
             is_last=following is None,
             next_base_offset=following,
             ends_log=not any(segments[later].size for later in bases if later > base),

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from kgroups_spark.cluster import sasl as oauth_tokens
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.requests import AuthenticationFailed, WrongProtocol
+from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable, WrongProtocol
 from kgroups_spark.cluster.sasl import NoToken
 from tests.broker.brokers import Brokers, Security
 from tests.sources.security.handshakes import chain, private_key
@@ -206,9 +206,8 @@ def test_a_mechanism_that_the_port_does_not_have(secured: Brokers) -> None:
 
 
 TLS = "uses TLS: set security.protocol to SSL or SASL_SSL"
-NO_TLS = "speaks Kafka's protocol without TLS: security.protocol has to be PLAINTEXT or SASL_PLAINTEXT there"
+NO_TLS = IS_SASL = "; is security.protocol that of the port, with TLS and SASL, or without?"
 NO_SASL = "has no SASL on this port: set security.protocol to {port}"
-IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.mechanism to one of "
 
 
 @pytest.mark.parametrize(
@@ -231,7 +230,9 @@ IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.
 def test_a_port_of_another_protocol(secured: Brokers, protocol: str, port: str, problem: str) -> None:
     # A certificate that the port wants hides no other mistake.
     properties = properties_of(protocol, secured) | (own_certificate(secured) if port == "SSL" else {})
-    said = refusal(WrongProtocol, secured.addresses(port), properties)
+    properties |= {"default.api.timeout.ms": "3000"}
+    error = ClusterUnreachable if problem == NO_TLS else WrongProtocol
+    said = refusal(error, secured.addresses(port), properties)
     assert problem.format(port=port) in said
 
 
