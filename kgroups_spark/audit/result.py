@@ -28,6 +28,7 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
 from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
+from kgroups_spark.package_data import __version__
 from kgroups_spark.replay.counts import MOST_PARTITIONS
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, is_unsettled
 from kgroups_spark.replay.ranges import (
@@ -53,7 +54,7 @@ from kgroups_spark.replay.state_logs import (
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
 from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import constant, table_batch, with_columns
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
     by_weight,
@@ -378,6 +379,10 @@ def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]
 
 
 def _missing_notes(work: AuditWork, result: AuditResult, missing: Sequence[int], gone: Sequence[int]) -> Iterator[str]:
+    if work.chosen_partitions and work.source is not None:
+        planned = sorted(each.offsets_partition for each in work.plan.partitions)
+        was = "was" if len(planned) == 1 else "were"
+        yield f"only {named_partitions(planned)} {was} asked for: --partitions"
     count = work.names.partition_count(result.progress)
     if gone:
         yield f"{_are_gone(gone)} in the topic, which has {count}: rows stay as they were last read"
@@ -412,18 +417,34 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     failed."""
     work.progress("looking for findings")
     columns = facts.columns
-    found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result.progress)))
-    if found is None:
-        columns["notes"] += (failure,)
-        return
-    rows, failure = attempt("writing findings", lambda: findings_table(found.findings, work.audit_id))
+    rows, _ = attempt("keeping findings", lambda: _found_before_as_now(work, facts))
     if rows is None:
-        columns["notes"] += (failure,)
-        return
+        found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result.progress)))
+        if found is None:
+            columns["notes"] += (failure,)
+            return
+        rows, failure = attempt("writing findings", lambda: findings_table(found.findings, work.audit_id))
+        if rows is None:
+            columns["notes"] += (failure,)
+            return
+        columns["notes"] += tuple(found.notes)
     # Not in an attempt: an audit that lost its claim ends here.
     work.writer.append_table(FINDINGS, rows)
     columns["rows_added"][FINDINGS] = rows.num_rows
-    columns["notes"] += tuple(found.notes)
+
+
+def _found_before_as_now(work: AuditWork, facts: LedgerFacts) -> pa.Table | None:
+    """The findings of the audit before if this one can find nothing else, because neither read anything, and both have
+    the same row of the ledger. None: it has to look. Looking is more than half of an audit with nothing new."""
+    before, columns = work.before, facts.columns
+    if before is None or columns["rows_added"] or facts.shortfall or [*(before.rows_added or ())] != [FINDINGS]:
+        return None
+    is_same = all(getattr(before, name) == value for name, value in columns.items() if name != "rows_added")
+    if not is_same or before.software_version != __version__:
+        return None
+    rows = work.lake.rows(FINDINGS, conditions=[Condition("audit_id", "==", before.audit_id)])
+    is_whole = len(rows) == (before.rows_added or {})[FINDINGS]
+    return with_columns(rows, audit_id=constant(work.audit_id, len(rows), pa.int64())) if is_whole else None
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:

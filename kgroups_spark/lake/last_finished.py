@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -263,5 +262,7 @@ def process_start(pid: int) -> str | None:
         pass
     if Path("/proc/self/stat").exists():
         return None
+    import subprocess  # not on Linux
+
     answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip().replace(" ", "_") or None
