@@ -10,7 +10,7 @@ import math
 import random
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -53,9 +53,8 @@ from kgroups_spark.errors import KgroupsError
 
 EARLIEST, LATEST = -2, -1
 
-# Kafka's own defaults, in seconds.
-CONNECTION_TIMEOUT, LONGEST_CONNECTION_TIMEOUT = 10.0, 30.0
-METADATA_AGE = 300.0
+# Kafka's own defaults, in seconds: socket.connection.setup.timeout.max.ms, metadata.max.age.ms.
+CONNECTION_TIMEOUT, METADATA_AGE = 30.0, 300.0
 # For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
 # The share of the time left in which one of several brokers must have taken a connection.
@@ -75,7 +74,6 @@ class Cluster:
         self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
         self._request_timeout = self._settings["request_timeout_ms"] / 1000
         self._bootstrap = addresses(client.bootstrap_servers)
-        self._failed: Counter[Address] = Counter()  # attempts to connect since the last that succeeded
         self._asked_at: dict[str, float] = {}  # topic: when its metadata came
         self._nodes: dict[int, Address] = {}
         self._connections: dict[Address, BrokerConnection] = {}
@@ -285,14 +283,11 @@ class Cluster:
         if open_one is not None and not open_one.has_expired:
             return open_one
         self._drop(address)
-        patient = min(timeout, CONNECTION_TIMEOUT * 2 ** min(self._failed[address], 9), LONGEST_CONNECTION_TIMEOUT)
-        self._failed[address] += 1
         try:
-            self._connections[address] = BrokerConnection(address, self._settings, patient)
+            self._connections[address] = BrokerConnection(address, self._settings, min(timeout, CONNECTION_TIMEOUT))
         except KgroupsError as err:
             # Its text has words of the broker and of a token endpoint.
             raise type(err)(self._client.without_secrets(str(err))) from None
-        self._failed[address] = 0
         return self._connections[address]
 
     def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:

@@ -79,35 +79,19 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
 
 
 def _plain_socket(address: Address, deadline: float) -> socket.socket:
-    """Connected. Raises Disconnected."""
+    """Connected, to the first of the name's addresses that answers. Raises Disconnected."""
     try:
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        plain = socket.create_connection(address, seconds_until(deadline))
     except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
         raise UnknownHost(f"{place_of(address)!r} is not an address: {err}") from err
     except socket.gaierror as err:
         kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
         raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
-    failures: list[OSError] = []
-    for number, (family, kind_of, protocol, _, place) in enumerate(found):
-        try:
-            plain = socket.socket(family, kind_of, protocol)
-        except OSError as err:  # this machine has no IPv6
-            failures.append(err)
-            continue
-        try:
-            for option in SOCKET_OPTIONS:
-                plain.setsockopt(*option)
-            # An address that drops packets leaves time for the others.
-            plain.settimeout(seconds_until(deadline) / (len(found) - number))
-            plain.connect(place)
-            # On one machine a connection to a port without a listener can connect to itself.
-            if plain.getsockname() != plain.getpeername():
-                return plain
-            failures.append(ConnectionRefusedError())
-        except OSError as err:
-            failures.append(err)
-        plain.close()
-    raise Disconnected(_why_not(address, failures[0])) from failures[0]
+    except OSError as err:
+        raise Disconnected(_why_not(address, err)) from err
+    for option in SOCKET_OPTIONS:
+        plain.setsockopt(*option)
+    return plain
 
 
 def seconds_until(deadline: float) -> float:

@@ -3,7 +3,6 @@ process."""
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
@@ -12,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISREG
 from typing import Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
@@ -345,11 +344,7 @@ class OpenFile(Protocol):
 
 
 class LocalFile(io.FileIO):
-    """A local file. It stays readable if its path is deleted or names another file. Raises OSError also for anything
-    but a regular file: opening a pipe would wait for its other end, and a device may have no end."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, opener=_open_regular)
+    """A local file. It stays readable if its path is deleted or names another file."""
 
     def version(self) -> FileVersion:
         return _local_version(os.fstat(self.fileno()))
@@ -387,15 +382,6 @@ class StoredFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _open_regular(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    kind = os.fstat(descriptor).st_mode
-    if S_ISREG(kind) or S_ISDIR(kind):  # Python itself refuses a folder
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def _etag(file: fs.NativeFile) -> str | None:
@@ -469,19 +455,13 @@ def open_file(path: str) -> LocalFile | StoredFile:
     return LocalFile(inside) if isinstance(system, fs.LocalFileSystem) else StoredFile(system, inside)
 
 
-# A broker's checkpoint file for a million partitions has about this size.
-MOST_TEXT_BYTES = 64 << 20
-
-
 def read_text(path: str) -> str:
-    """The text of a small file. Raises UnreadableFolder if it cannot be read, or has more than MOST_TEXT_BYTES."""
+    """The text of a small file. Raises UnreadableFolder if it cannot be read."""
     try:
         with open_file(path) as file:
-            content: bytes = file.read(MOST_TEXT_BYTES + 1)
+            content: bytes = file.read()
     except OSError as err:
         raise UnreadableFolder(f"{path} cannot be read: {err}") from err
-    if len(content) > MOST_TEXT_BYTES:
-        raise UnreadableFolder(f"{path} cannot be read: it has more than {MOST_TEXT_BYTES >> 20} MiB")
     return content.decode("utf-8", errors="replace")
 
 

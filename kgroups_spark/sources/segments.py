@@ -132,7 +132,6 @@ def _bad(path: str, why: str) -> BadCheckpoint:
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _CLEANED_NAME = re.compile(r"(\d{20})\..*\.cleaned")
-LARGEST_PARTITION = (1 << 31) - 1  # that Kafka can have
 _COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
 
 
@@ -201,25 +200,14 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(0|[1-9]\d*)")  # no broker writes -002
     entries = list_folder(folder)
     if itself := name.fullmatch(name_of(folder)):
-        copy = _listed(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)
+        copy = _listed(folder, topic, int(itself[1]), None)
         return _with_committed([copy], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id")
-    copies = [
-        _listed(entry.path, topic, _number(entry.path, match[1], LARGEST_PARTITION), cluster_id)
-        for entry, match in matches
-    ]
+    copies = [_listed(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
     return _with_committed(copies, folder)
-
-
-def _number(path: str, digits: str, largest: int) -> int:
-    """The number in the name of a folder or a file. Raises UsageError for one that Kafka cannot have."""
-    number = int(digits)
-    if number > largest:
-        raise UsageError(f"{path} is not Kafka's: the number in its name is larger than {largest}")
-    return number
 
 
 def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
@@ -320,7 +308,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
                 raise UnreadableSegment(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
-            segment = SegmentFile(entry.path, _number(entry.path, match[1], LARGEST_OFFSET), entry.size, entry.version)
+            segment = SegmentFile(entry.path, int(match[1]), entry.size, entry.version)
             if match[2]:
                 swaps.append(segment)
             else:

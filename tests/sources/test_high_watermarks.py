@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from kgroups_spark.audit.plan import plan_audit
-from kgroups_spark.sources.files import UnreadableFolder
 from kgroups_spark.sources.segments import BadCheckpoint, committed_offsets, parse_checkpoint
 from tests.chosen import some_of
 from tests.logs.segment_logs import segment_logs
@@ -24,17 +22,6 @@ def test_an_empty_checkpoint_and_one_with_too_many_lines_count_as_none(text: str
     write_checkpoint(tmp_path, 21)
     (tmp_path / "cleaner-offset-checkpoint").write_text(text)
     assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21}
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "replication-offset-checkpoint"
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
-    with pytest.raises(UnreadableFolder, match=f"{path} cannot be read: .*not a regular file"):
-        committed_offsets(str(tmp_path))
 
 
 def test_offsets_that_the_cleaner_has_cleaned_are_committed(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.errors import NotReadable, UsageError
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.sources.files import FolderNotFound
 from kgroups_spark.sources.segment_log import SegmentLog, SegmentReading, Span, choose_copies
@@ -60,15 +60,6 @@ def test_a_number_with_leading_zeros_is_no_partition(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / f"{TOPIC}-002"):
         with pytest.raises(NoPartitions):
             find_partitions([str(folder)])
-
-
-@pytest.mark.parametrize("name", [f"{TOPIC}-2147483648/{0:020d}.log", f"{TOPIC}-0/{1 << 63:020d}.log"])
-def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
-    put(tmp_path / name, segment(0))
-    folders = [str(tmp_path), str((tmp_path / name).parent)]
-    for folder in folders:
-        with pytest.raises(UsageError, match=r"is not Kafka's: the number in its name is larger than \d+$"):
-            find_partitions([folder])
 
 
 def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path: Path) -> None:
