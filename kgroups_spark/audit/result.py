@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -191,13 +191,12 @@ class Shortfall(NamedTuple):
         return any(self)
 
 
-@dataclass(frozen=True)
-class LedgerFacts:
+class LedgerFacts(NamedTuple):
     """The columns of the ledger's row `finished`."""
 
     moment: Moment
     columns: dict[str, Any]
-    shortfall: Shortfall = field(default_factory=Shortfall)
+    shortfall: Shortfall = Shortfall()
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None = None) -> LedgerFacts:
@@ -543,16 +542,15 @@ NAMES_REPORTED = 3
 GroupKey = tuple[int, str]
 
 
-@dataclass(frozen=True)
-class CurrentTables:
+class CurrentTables(NamedTuple):
     """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
     the number of offsets that expire at the next check."""
 
-    states: Mapping[GroupKey, str] = field(default_factory=dict)
-    rows: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[GroupKey, str] = {}
+    rows: Mapping[str, int] = {}
     expiring: int = 0
 
-    @cached_property
+    @property
     def names(self) -> set[str]:
         """The names of the groups; one may be in two offsets partitions."""
         return {group_id for _, group_id in self.states}

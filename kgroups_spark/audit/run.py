@@ -349,7 +349,7 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
         make_again(claim.fence, gone)
         clear_up(claim)
         facts = _known_facts(lake, newest_audits, source)
-        settings = replace(source.settings, states=Settings.of(facts))
+        settings = source.settings._replace(states=Settings.of(facts))
         plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
         work = AuditWork(
             lake,
@@ -517,7 +517,7 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
         notes, before = [*filter(None, (why,))], claim.before
         assert before is not None
         known = Settings.of(_known_facts(lake, newest_audits))
-        settings = replace(options.settings(before), states=known)
+        settings = options.settings(before)._replace(states=known)
         work = AuditWork(
             lake,
             NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),

@@ -101,16 +101,11 @@ class ClientProperties:
         return f"ClientProperties({self.bootstrap_servers}: {', '.join(self.names) or 'no properties'})"
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of kafka-python's KafkaConnectionManager, from the properties; it has defaults for the others.
+        """What a connection and kafka-python's SASL mechanisms need, by kafka-python's names.
 
         Each call creates new ones in the process that uses them, because an SSLContext cannot be pickled.
-        KafkaAdminClient accepts them too, except socket_connection_setup_timeout_ms and -_max_ms.
         """
-        settings = {
-            "bootstrap_servers": self.bootstrap_servers,
-            "security_protocol": self.security_protocol,
-            **self._settings,
-        }
+        settings = {"security_protocol": self.security_protocol, **self._settings}
         if self._tls is not None:
             settings["ssl_context"] = self._tls.context()
         if self._sasl is not None:

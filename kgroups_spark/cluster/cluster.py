@@ -11,9 +11,8 @@ import random
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 
@@ -343,15 +342,14 @@ TIMEOUT_MS = 15_000
 AT_ONCE = 500
 
 
-@dataclass(frozen=True)
-class Configs:
+class Configs(NamedTuple):
     """A resource's configuration as a broker reports it: value (None: it is secret) and ConfigSource by name.
 
     `error`: Kafka's name of the reason for no answer.
     """
 
-    values: dict[str, str | None] = field(default_factory=dict)
-    sources: dict[str, int] = field(default_factory=dict)
+    values: Mapping[str, str | None] = {}
+    sources: Mapping[str, int] = {}
     error: str | None = None
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka.errors import kafka_errors
@@ -179,15 +177,14 @@ class TopicMetadata(NamedTuple):
     error: str | None
 
 
-@dataclass(frozen=True)
-class OffsetAnswer:
+class OffsetAnswer(NamedTuple):
     """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason, by Kafka's name if it has
     one. `leader_epoch` None: not known."""
 
     offset: int | None
     leader_epoch: int | None
     error: str | None
-    detail: str = dataclasses.field(default="", compare=False)  # of NETWORK_EXCEPTION: what happened to the connection
+    detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
 
 
 class FetchAnswer(NamedTuple):

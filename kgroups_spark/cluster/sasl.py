@@ -13,7 +13,6 @@ import importlib.util
 import json
 import math
 import re
-import threading
 import time
 from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Mapping
@@ -70,19 +69,17 @@ class TokenSource(Protocol):
 
 
 _issued: dict[TokenSource, tuple[Token, float]] = {}  # the token, and when to request the next one (epoch seconds)
-_lock = threading.Lock()
 
 
 def current_token(source: TokenSource) -> str:
     """A token with at least a fifth of its life left, a new one if necessary. Raises NoToken."""
-    with _lock:
-        now = time.time()
-        token, until_s = _issued.get(source, (None, now))
-        if token is None or now >= until_s:
-            token = source.new_token()
-            life_s = 0 if token.expires_at_s is None else token.expires_at_s - now
-            _issued[source] = token, now + life_s * USED_LIFE
-        return token.text
+    now = time.time()
+    token, until_s = _issued.get(source, (None, now))
+    if token is None or now >= until_s:
+        token = source.new_token()
+        life_s = 0 if token.expires_at_s is None else token.expires_at_s - now
+        _issued[source] = token, now + life_s * USED_LIFE
+    return token.text
 
 
 def issued_secrets(source: TokenSource) -> Secrets:

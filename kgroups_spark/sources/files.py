@@ -10,9 +10,10 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -327,26 +328,11 @@ class Entry(NamedTuple):
         return 0 if self.version is None else self.version.size
 
 
-class OpenFile(Protocol):
-    """A file that is open for random access, with its identity."""
-
-    def seek(self, position: int, /) -> object: ...
-
-    def readinto(self, buffer: memoryview, /) -> int | None: ...
-
-    def read(self, size: int = -1, /) -> bytes: ...
-
-    def close(self) -> None: ...
-
-    def version(self) -> FileVersion | None:
-        """The file's present identity; None: unknown. For a local file it is the descriptor's, even if its path now
-        names another file. Raises FileNotFoundError for an object that is gone."""
-
-
 class LocalFile(io.FileIO):
     """A local file. It stays readable if its path is deleted or names another file."""
 
     def version(self) -> FileVersion:
+        """The identity of the open file, even if its path now names another one."""
         return _local_version(os.fstat(self.fileno()))
 
 
@@ -366,8 +352,8 @@ class StoredFile:
         return got
 
     def version(self) -> FileVersion:
-        """The object's identity, by one request: at first with the facts of a listing, later only size and ETag, if it
-        has one."""
+        """The object's present identity, by one request: at first with the facts of a listing, later only size and
+        ETag, if it has one. Raises FileNotFoundError if it is gone."""
         if self._was_asked and self._etag is not None:
             with self._system.open_input_file(self._inside) as now:
                 return FileVersion(now.size(), None, None, _etag(now))
@@ -376,12 +362,6 @@ class StoredFile:
         if info.type != fs.FileType.File:
             raise FileNotFoundError(f"{self._inside} is gone")
         return FileVersion(info.size or 0, info.mtime_ns, None, self._etag)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _etag(file: fs.NativeFile) -> str | None:
@@ -458,7 +438,7 @@ def open_file(path: str) -> LocalFile | StoredFile:
 def read_text(path: str) -> str:
     """The text of a small file. Raises UnreadableFolder if it cannot be read."""
     try:
-        with open_file(path) as file:
+        with closing(open_file(path)) as file:
             content: bytes = file.read()
     except OSError as err:
         raise UnreadableFolder(f"{path} cannot be read: {err}") from err

@@ -14,7 +14,7 @@ from kgroups_spark.records.batches import BatchMark
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.damage import LARGEST_SPAN, Bounds
 from kgroups_spark.records.segment import scan_headers
-from kgroups_spark.sources.files import FileVersion, OpenFile, open_file
+from kgroups_spark.sources.files import FileVersion, LocalFile, StoredFile, open_file
 
 # A segment as it was listed: opened, and read only while it still is the listed file.
 
@@ -55,7 +55,7 @@ class SegmentFile(NamedTuple):
 class CheckedFile:
     """An open segment. Bytes are returned only if it still was the listed file after the read."""
 
-    def __init__(self, file: OpenFile, segment: SegmentFile) -> None:
+    def __init__(self, file: LocalFile | StoredFile, segment: SegmentFile) -> None:
         self._file, self._segment = file, segment
         self._expected = segment.version
         self.seek = file.seek
@@ -80,8 +80,6 @@ class CheckedFile:
             now = self._file.version()
         except FileNotFoundError as err:
             raise SegmentChanged(f"{self._segment.path} is gone") from err
-        if now is None:
-            return
         if not self._expected.is_still(now, may_grow=self._segment.is_last):
             raise SegmentChanged(f"{self._segment.path} is another file than the one that was listed")
         self._expected = self._expected._replace(etag=now.etag)

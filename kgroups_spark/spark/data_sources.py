@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -406,8 +406,7 @@ class DataLoss(KgroupsError):
     """Wanted records are missing or cannot be read, and failOnDataLoss is on."""
 
 
-@dataclass(frozen=True)
-class FetchSpan:
+class FetchSpan(NamedTuple):
     """A piece to fetch, and its wanted records start_offset .. end_offset - 1 (a batch at a border may have more)."""
 
     piece: FetchPiece

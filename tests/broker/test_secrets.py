@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -150,7 +151,7 @@ def records_in(log: Path) -> int:
     count = 0
     for copy in find_partitions([str(log)]):
         for segment in copy.segments:
-            with open_file(segment.path) as file:
+            with closing(open_file(segment.path)) as file:
                 count += sum(len(item) for item in read_segment(file) if isinstance(item, RecordColumns))
     return count
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,7 +38,7 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     appended: list[Any] = []
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
     work = SimpleNamespace(progress=lambda _: None, writer=writer, audit_id=1)
-    facts = replace(FACTS, columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
+    facts = FACTS._replace(columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
     result.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[])))
     return appended, facts.columns
 

@@ -33,8 +33,8 @@ def settings(properties):
 
 def test_without_properties_the_client_uses_plaintext_and_our_client_id():
     client = client_properties(" kafka:9092, [::1]:9093 ,SASL_SSL://10.0.0.1:9094", {})
+    assert client.bootstrap_servers == "kafka:9092,[::1]:9093,10.0.0.1:9094"
     assert client.settings() == {
-        "bootstrap_servers": "kafka:9092,[::1]:9093,10.0.0.1:9094",
         "client_id": "kgroups-spark",
         "request_timeout_ms": 30_000,
         "security_protocol": "PLAINTEXT",
@@ -43,7 +43,7 @@ def test_without_properties_the_client_uses_plaintext_and_our_client_id():
 
 
 def test_each_security_protocol_has_its_settings():
-    base = {"bootstrap_servers": "kafka:9092", "client_id": "kgroups-spark", "request_timeout_ms": 30_000}
+    base = {"client_id": "kgroups-spark", "request_timeout_ms": 30_000}
     for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL", "sasl_ssl"):
         found = settings({**SASL, "security.protocol": protocol})
         context = found.pop("ssl_context", None)
