@@ -32,13 +32,12 @@ from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.words import JAVA_INT_MAX, JAVA_LONG_MAX, counted, java_number, to_epoch_ms
+from kgroups_spark.words import JAVA_INT_MAX, JAVA_LONG_MAX, UNITS_MS, counted, java_number, to_epoch_ms
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 DELETE_RETENTION = "delete.retention.ms"
 # Configurations of brokers that concern a coordinator.
 OF_COORDINATORS = ("errors.deadletterqueue.", "group.", "offsets.", "share.", "transaction.", "transactional.")
-MINUTE_MS = 60_000
 
 
 class ClusterFacts(NamedTuple):
@@ -124,7 +123,7 @@ def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list
     if len(set(minutes.values())) > 1:
         of = ", ".join(f"{value} on broker {node}" for node, value in sorted(minutes.items()))
         notes.append(f"{OFFSETS_RETENTION} differs: {of}; the shortest is used for all partitions")
-    return (min(minutes.values()) * MINUTE_MS if minutes else None), notes
+    return (min(minutes.values()) * UNITS_MS["m"] if minutes else None), notes
 
 
 def _of_brokers(leaders: Mapping[int, tuple[Broker, Configs]]) -> Iterator[ClusterFact]:

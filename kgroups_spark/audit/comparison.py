@@ -257,7 +257,8 @@ _DIFFERENCE, _FACTS = "difference", ("a", "b")
 Sides = Sequence[tuple[Release, CleanUp]]
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True)
+class Side:
     """A release, and its retention for expiry, in ms."""
 
     release_version: str

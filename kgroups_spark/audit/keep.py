@@ -346,7 +346,8 @@ IN_ORDER = (
     *(name for name in RULES if name not in (MARKERS, *STATE_LOGS)),
     *("group_traffic", "topic_offsets", "cluster_facts", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings"),
 )
-# Kinds of tables whose removed rows are reported to people.
+# Kinds of tables whose removed rows are reported to people, and whose files are optimized: each audit rewrites current
+# tables anyway, and a file of saved states must have those of one audit only.
 COUNTED = ("history", "ledger")
 
 
@@ -483,12 +484,6 @@ class Rewritten(NamedTuple):
     files_after: int
     bytes_before: int
     bytes_after: int | None
-
-
-def is_optimized(name: str) -> bool:
-    """Whether the table is optimized. Each audit rewrites current tables anyway, and a file of saved states must have
-    those of one audit only."""
-    return TABLES[name].kind in ("history", "ledger")
 
 
 def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:

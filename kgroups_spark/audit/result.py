@@ -15,7 +15,7 @@ import pyarrow.dataset
 
 from kgroups_spark.audit.plan import AuditPlan, Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.audit.state_log_plan import SHARES, progress_of
-from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
+from kgroups_spark.audit.work import NAMES_REPORTED, AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
 from kgroups_spark.errors import attempt
@@ -505,39 +505,32 @@ class LakeTables:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self._files: dict[str, list[TableFile]] = {}
-        self._small: dict[str, pa.Table] = {}
+        self._small: dict[str, pa.Table | None] = {}
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
-        if name not in self._files:
-            self._files[name] = self.lake.table(name).files()
-        if self._is_small(name):
-            if name not in self._small:
-                self._small[name] = self.lake.rows(name, files=self._files[name])
-            rows, where = self._small[name], expression_of(conditions)
+        if (rows := self._whole(name)) is not None:
+            where = expression_of(conditions)
             return (rows if where is None else rows.filter(where)).select(columns)
-        files = self._files[name]
-        return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
+        return self.lake.rows(name, files=self._files[name], columns=columns, conditions=conditions)
 
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
-        columns = arrow_schema(name).names
-        if name not in self._files:
-            self._files[name] = self.lake.table(name).files()
-        if self._is_small(name) or self.lake.replaced.touches(name):
-            return self.rows(name, columns, *conditions)
+        if self._whole(name) is not None or self.lake.replaced.touches(name):
+            return self.rows(name, arrow_schema(name).names, *conditions)
         found = self.lake.dataset(
             name, [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
         )
         return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
-    def _is_small(self, name: str) -> bool:
-        """Whether Delta's log counts few rows; the count may include deleted rows. From history only the few files
+    def _whole(self, name: str) -> pa.Table | None:
+        """The table's rows; None: Delta's log counts many, perhaps deleted ones, too. From history only the few files
         of an audit are read."""
-        counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
-        return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS
+        if name not in self._files:
+            files = self._files[name] = self.lake.table(name).files()
+            counts = sum(file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in files)
+            is_small = TABLES[name].kind != "history" and counts <= SMALL_TABLE_ROWS
+            self._small[name] = self.lake.rows(name, files=files) if is_small else None
+        return self._small[name]
 
-
-# The number of names on a line of the screen; the tables have all.
-NAMES_REPORTED = 3
 
 GroupKey = tuple[int, str]
 

@@ -251,7 +251,7 @@ def known_topics(names: TopicNames) -> Topics:
     return topics
 
 
-# The number of names in a note; checkpoints have all.
+# The number of names in a note and on a line of the screen; the tables have all.
 NAMES_REPORTED = 3
 IN_ORDER = ("group", "noted", "producer")
 

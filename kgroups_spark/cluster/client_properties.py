@@ -101,7 +101,7 @@ class ClientProperties:
         return f"ClientProperties({self.bootstrap_servers}: {', '.join(self.names) or 'no properties'})"
 
     def settings(self) -> dict[str, Any]:
-        """What a connection and kafka-python's SASL mechanisms need, by kafka-python's names.
+        """The settings of a connection, by kafka-python's names; its SASL mechanisms take them, too.
 
         Each call creates new ones in the process that uses them, because an SSLContext cannot be pickled.
         """

@@ -29,6 +29,7 @@ from kgroups_spark.cluster.connection import (
     place_of,
 )
 from kgroups_spark.cluster.requests import (
+    MAX_WAIT_MS,
     PASSING,
     UNKNOWN_TOPIC,
     ClusterUnreachable,
@@ -140,7 +141,6 @@ class Cluster:
         offset: int,
         *,
         max_bytes: int,
-        max_wait_ms: int = 500,
         topic_id: str | None = None,
         last_epoch: int | None = None,
     ) -> FetchAnswer:
@@ -164,12 +164,11 @@ class Cluster:
             leader_epoch=metadata.leader_epoch,
             last_epoch=last_epoch,
             max_bytes=max_bytes,
-            max_wait_ms=max_wait_ms,
         )
         try:
             timeout = min(self._request_timeout, max(self.timeout_ms / 1000, LEAST_TIME))
             connection = self._connection(self._nodes[metadata.leader], timeout)
-            response = self._ask(connection, request, timeout + max_wait_ms / 1000)
+            response = self._ask(connection, request, timeout + MAX_WAIT_MS / 1000)
         except NoAnswerInTime as err:
             return no_records("REQUEST_TIMED_OUT", str(err))
         except Disconnected as err:
@@ -259,7 +258,9 @@ class Cluster:
             connection = self._connection(self._nodes[leader], timeout)
             response = self._ask(connection, request, timeout)
         except Disconnected as err:
-            lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{self._source_of(self._nodes[leader])}")
+            # An address that nobody gave us, that of a listener for other networks, is often unreachable.
+            source = "" if self._nodes[leader] in self._bootstrap else _FROM_LISTENERS
+            lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{source}")
             return dict.fromkeys(asked, lost)
         reported = {
             (topic.name, answer.partition_index): offset_answer(answer)
@@ -314,10 +315,6 @@ class Cluster:
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
         return ClusterUnreachable(f"broker {node_id} has not answered in {elapsed:.0f} s: {causes}{_FROM_LISTENERS}")
-
-    def _source_of(self, address: Address) -> str:
-        """A hint for an address that nobody gave us: that of a listener for other networks is often unreachable."""
-        return "" if address in self._bootstrap else _FROM_LISTENERS
 
 
 def addresses(bootstrap_servers: str) -> list[Address]:

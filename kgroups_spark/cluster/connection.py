@@ -28,13 +28,12 @@ from kafka.version import __version__
 
 from kgroups_spark.cluster.client_properties import SOCKET_OPTIONS
 from kgroups_spark.cluster.requests import (
-    AuthenticationFailed,
     KafkaRefused,
     Throttled,
-    WrongProtocol,
     error_name,
 )
 from kgroups_spark.cluster.sasl import require_strong
+from kgroups_spark.errors import KgroupsError
 
 # A socket to a broker, with TLS or without, and the reason of its failure in words.
 
@@ -52,7 +51,7 @@ class UnknownHost(Disconnected):
 
 def connected(address: Address, settings: Mapping[str, Any], deadline: float) -> socket.socket:
     """A socket to that place, with TLS if security.protocol has it. `settings`: see ClientProperties; `deadline`: by
-    time.monotonic(). Raises Disconnected, AuthenticationFailed, WrongProtocol."""
+    time.monotonic(). Raises Disconnected, KgroupsError."""
     plain = _plain_socket(address, deadline)
     if not str(settings.get("security_protocol")).endswith("SSL"):
         return plain
@@ -117,15 +116,15 @@ def is_tls_alert(err: OSError) -> bool:
     return isinstance(err, ssl.SSLError) and "ALERT" in (err.reason or "")
 
 
-def refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
-    return AuthenticationFailed(
+def refused_tls(address: Address, err: OSError) -> KgroupsError:
+    return KgroupsError(
         f"{place_of(address)} rejected our side of the TLS handshake ({in_words(err)}): it may require a client "
         "certificate (ssl.keystore.location), or a different one"
     )
 
 
-def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
-    return AuthenticationFailed(
+def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> KgroupsError:
+    return KgroupsError(
         f"the certificate of {place_of(address)} is not trusted: {err.verify_message}; ssl.truststore.location must "
         "have the authority that signed it, the broker's name must be in it, and this machine's clock must be right"
     )
@@ -160,7 +159,7 @@ class BrokerConnection:
     def __init__(self, address: Address, settings: Mapping[str, Any], timeout: float) -> None:
         """`settings`: see ClientProperties; `timeout` in seconds for all of it.
 
-        Raises Disconnected, AuthenticationFailed, WrongProtocol, KafkaRefused.
+        Raises Disconnected, KgroupsError.
         """
         self.address = address
         self._settings = settings
@@ -245,15 +244,15 @@ class BrokerConnection:
             version = older
 
     def _authenticate(self, deadline: float) -> None:
-        """SASL; raises AuthenticationFailed with the broker's words."""
+        """SASL; raises KgroupsError with the broker's words."""
         name = self._settings["sasl_mechanism"]
         answer = self._exchange(SaslHandshakeRequest(version=1, mechanism=name), deadline)
         error = error_name(answer.error_code)
         if error == "ILLEGAL_SASL_STATE":
             tls = "SSL" if self._settings["security_protocol"] == "SASL_SSL" else "PLAINTEXT"
-            raise WrongProtocol(f"{self} has no SASL on this port: set security.protocol to {tls}")
+            raise KgroupsError(f"{self} has no SASL on this port: set security.protocol to {tls}")
         if error is not None:
-            raise AuthenticationFailed(
+            raise KgroupsError(
                 f"{self} does not support sasl.mechanism {name} on this port; it has {', '.join(answer.mechanisms)}"
             )
         # Without the protocol the mechanism has nothing to warn of.
@@ -267,15 +266,15 @@ class BrokerConnection:
             answer = self._exchange(request, deadline)
             if error := error_name(answer.error_code):
                 detail = f": {answer.error_message}" if answer.error_message else ""
-                raise AuthenticationFailed(f"{self} rejected our {name} credentials: {error}{detail}")
+                raise KgroupsError(f"{self} rejected our {name} credentials: {error}{detail}")
             if name.startswith("SCRAM-") and len(sent) == 1:
                 self._require_strong_scram(name, sent[0], answer.auth_bytes)
             try:
                 mechanism.receive(answer.auth_bytes)
             except (ValueError, KeyError) as err:
-                raise AuthenticationFailed(f"{self} did not prove with {name} that it knows the password") from err
+                raise KgroupsError(f"{self} did not prove with {name} that it knows the password") from err
         if not mechanism.is_authenticated():
-            raise AuthenticationFailed(f"{self} rejected our {name} credentials")
+            raise KgroupsError(f"{self} rejected our {name} credentials")
         if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
             self._session_ends_at = time.monotonic() + SESSION_SHARE * lifetime_ms / 1000
 
@@ -283,7 +282,7 @@ class BrokerConnection:
         try:
             require_strong(sent, answer)
         except ValueError as err:
-            raise AuthenticationFailed(
+            raise KgroupsError(
                 f"{self} requests too weak a {name} handshake: {err}, which Kafka's own clients refuse; an attacker "
                 "may be impersonating the broker to learn the password"
             ) from err
@@ -315,18 +314,16 @@ class BrokerConnection:
         except Disconnected:
             raise
         except Exception as err:  # kafka-python's reading fails in many ways, assertions among them
-            raise WrongProtocol(f"{self} sent an invalid answer to {request.name}: {err}") from err
+            raise KgroupsError(f"{self} sent an invalid answer to {request.name}: {err}") from err
 
     def _receive(self, deadline: float) -> bytearray:
         """The next frame without its length."""
         prefix = self._exactly(4, deadline)
         size = int.from_bytes(prefix, "big", signed=True)
         if prefix[0] in (TLS_ALERT, TLS_HANDSHAKE) and prefix[1] == 3:
-            raise WrongProtocol(f"{place_of(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
+            raise KgroupsError(f"{place_of(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
         if not 0 <= size <= LARGEST_FRAME:
-            raise WrongProtocol(
-                f"{place_of(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}"
-            )
+            raise KgroupsError(f"{place_of(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}")
         return self._exactly(size, deadline)
 
     def _exactly(self, size: int, deadline: float) -> bytearray:

@@ -136,7 +136,7 @@ def live_logs(
     """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks.
 
     `max_bytes_per_second` limits the fetches of all logs together. A partition without a leader is left out, with a
-    note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a partition that does not exist, and KgroupsError if no
+    note. Raises NoOffsetsTopic, UsageError for a partition that does not exist, and KgroupsError if no
     partition can be read.
     """
     topic = _topic(cluster, topic_name)

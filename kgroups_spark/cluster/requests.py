@@ -18,6 +18,7 @@ from kgroups_spark.messages.schema import uuid_text
 OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
 # The first version of Fetch with topic ids, not names (KIP-516): a topic created again is then another one.
 FETCH_BY_ID = 13
+MAX_WAIT_MS = 500  # fetch.max.wait.ms, Kafka's default
 
 
 def metadata_request(names: Sequence[str] | None) -> MetadataRequest:
@@ -59,7 +60,6 @@ def fetch_request(
     leader_epoch: int,
     last_epoch: int | None,
     max_bytes: int,
-    max_wait_ms: int,
 ) -> FetchRequest:
     """Batches of one partition from `offset` on. `last_epoch`: the epoch of the batch before it; None: unknown."""
     kafkas_id = None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
@@ -72,7 +72,7 @@ def fetch_request(
         partition_max_bytes=max_bytes,
     )
     return FetchRequest(
-        max_wait_ms=max_wait_ms,
+        max_wait_ms=MAX_WAIT_MS,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
@@ -91,18 +91,6 @@ def fetch_request(
 
 class ClusterUnreachable(KgroupsError):
     """No answer in the time allowed: no listener, a name does not resolve, connections break, brokers are silent."""
-
-
-class AuthenticationFailed(KgroupsError):
-    """The broker rejected our credentials, or we do not trust its certificate."""
-
-
-class NotAuthorized(KgroupsError):
-    """An ACL is missing; the text names it."""
-
-
-class WrongProtocol(KgroupsError):
-    """The port's protocol differs from security.protocol, or is not Kafka's."""
 
 
 class KafkaRefused(KgroupsError):
@@ -156,9 +144,9 @@ def error_name(code: int) -> str | None:
     return known.message if known else f"error {code}"
 
 
-def not_authorized(operation: str, resource: str) -> NotAuthorized:
+def not_authorized(operation: str, resource: str) -> KgroupsError:
     """The error that names the ACL: `not_authorized("READ", "topic __consumer_offsets")`."""
-    return NotAuthorized(f"not authorized: grant {operation} on {resource}")
+    return KgroupsError(f"not authorized: grant {operation} on {resource}")
 
 
 # Brokers' answers, checked before any other code uses them.
@@ -179,10 +167,9 @@ class TopicMetadata(NamedTuple):
 
 class OffsetAnswer(NamedTuple):
     """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason, by Kafka's name if it has
-    one. `leader_epoch` None: not known."""
+    one."""
 
     offset: int | None
-    leader_epoch: int | None
     error: str | None
     detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
 
@@ -190,13 +177,12 @@ class OffsetAnswer(NamedTuple):
 class FetchAnswer(NamedTuple):
     """A leader's answer for a partition: whole batches, except that the last may be cut.
 
-    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
+    With an error there are no records, and `high_watermark` may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
     answer back; the next request waits for the time in it.
     """
 
     records: bytes
     high_watermark: int
-    log_start_offset: int
     error: str | None
     detail: str = ""  # of NETWORK_EXCEPTION and REQUEST_TIMED_OUT: what happened to the connection
     diverges_at: int | None = None  # the log differs from this offset on: it was truncated and appended to
@@ -239,7 +225,7 @@ def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata
 
 
 def no_offset(error: str, detail: str = "") -> OffsetAnswer:
-    return OffsetAnswer(None, None, error, detail)
+    return OffsetAnswer(None, error, detail)
 
 
 def offset_answer(answer: Any) -> OffsetAnswer:
@@ -247,11 +233,11 @@ def offset_answer(answer: Any) -> OffsetAnswer:
         return no_offset(error)
     if answer.offset < 0:
         return no_offset(f"an answer with offset {answer.offset}")
-    return OffsetAnswer(answer.offset, answer.leader_epoch if answer.leader_epoch >= 0 else None, None)
+    return OffsetAnswer(answer.offset, None)
 
 
 def no_records(error: str, detail: str = "") -> FetchAnswer:
-    return FetchAnswer(b"", -1, -1, error, detail)
+    return FetchAnswer(b"", -1, error, detail)
 
 
 def fetch_answer(response: Any, partition: int) -> FetchAnswer:
@@ -278,7 +264,6 @@ def fetch_answer(response: Any, partition: int) -> FetchAnswer:
     return FetchAnswer(
         records=answer.records or b"",
         high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
         error=None,
         diverges_at=diverging.end_offset if diverging is not None and diverging.end_offset >= 0 else None,
     )

@@ -158,10 +158,6 @@ class LoginModule:
     class_name: str
     options: Mapping[str, str] = field(repr=False)
 
-    @property
-    def simple_name(self) -> str:
-        return self.class_name.rpartition(".")[2]
-
 
 def login_module(config: str) -> LoginModule:
     """The only login module in the text. Raises BadClientProperty, without any part of the text that may be secret."""

@@ -22,10 +22,6 @@ from kgroups_spark.sources.files import FileVersion, LocalFile, StoredFile, open
 LARGEST_OFFSET = (1 << 63) - 1  # that Kafka can have
 
 
-class UnreadableSegment(NotReadable):
-    """A segment file that the file system cannot read."""
-
-
 class SegmentChanged(KgroupsError):
     """A segment that is no longer the listed file: cleaned, merged, renamed, truncated or deleted. Its partition is
     listed again."""
@@ -100,12 +96,12 @@ def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_fi
 
 def scan_segment(segment: SegmentFile) -> tuple[BatchColumns, BatchColumns]:
     """The headers of a segment's sound batches, and of those that are held back at the log's end. Raises
-    UnreadableSegment, SegmentChanged."""
+    NotReadable, SegmentChanged."""
     try:
         with open_segment(segment) as file:
             return scan_headers(file, end=segment.size, bounds=segment.bounds)
     except OSError as err:
-        raise UnreadableSegment(f"{segment.path} cannot be read: {err}") from err
+        raise NotReadable(f"{segment.path} cannot be read: {err}") from err
 
 
 class LeaderLost(NotReadable):

@@ -25,7 +25,6 @@ from kgroups_spark.sources.partition_log import (
     SegmentChanged,
     SegmentFile,
     SegmentPiece,
-    UnreadableSegment,
     open_segment,
     scan_segment,
 )
@@ -45,7 +44,7 @@ NO_SEGMENTS = "no segment file (*.log)"
 class SegmentLog(PartitionLog):
     """One listed copy of a partition. Its methods may scan segments, each at most once.
 
-    They raise UnreadableSegment, and SegmentChanged if a segment is now another file: `asked` then lists it again.
+    They raise NotReadable, and SegmentChanged if a segment is now another file: `asked` then lists it again.
     """
 
     copy: PartitionCopy
@@ -310,8 +309,8 @@ class SegmentReading:
         self._pieces = list(span.pieces)
 
     def items(self) -> Iterator[tuple[str, RecordColumns | CorruptBatch]]:
-        """Records and corrupt batches with the path of their file, in log order. Raises UnreadableSegment,
-        KeepsChanging, and FolderNotFound if the whole partition is gone."""
+        """Records and corrupt batches with the path of their file, in log order. Raises NotReadable,
+        and FolderNotFound if the whole partition is gone."""
         plans = 0
         while self._pieces:
             piece = self._pieces.pop(0)
@@ -323,7 +322,7 @@ class SegmentReading:
                     raise keeps_changing(folder_of(piece.path)) from None
                 self._plan_again(folder_of(piece.path))
             except OSError as err:
-                raise UnreadableSegment(f"{piece.path} cannot be read: {err}") from err
+                raise NotReadable(f"{piece.path} cannot be read: {err}") from err
 
     def _plan_again(self, folder: str) -> None:
         span, self._wanted = self._span, self.next_offset

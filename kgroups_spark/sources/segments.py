@@ -46,7 +46,6 @@ from kgroups_spark.sources.partition_log import (
     LARGEST_OFFSET,
     SegmentChanged,
     SegmentFile,
-    UnreadableSegment,
     scan_segment,
 )
 from kgroups_spark.words import first_of
@@ -69,14 +68,10 @@ CLEANED_TO = "cleaner-offset-checkpoint"
 Place = tuple[str, int]  # topic and partition
 
 
-class BadCheckpoint(UsageError):
-    """A malformed checkpoint file."""
-
-
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
     """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
     None: there is no checkpoint of high watermarks, it is empty (as after a power failure), or it has more entries than
-    it says or two of one partition (two files in one). Raises BadCheckpoint, UnreadableFolder.
+    it says or two of one partition (two files in one). Raises UsageError, UnreadableFolder.
 
     The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
     there because of newer ones, so these must be read, too.
@@ -96,7 +91,7 @@ def committed_offsets(log_dir: str) -> dict[Place, int] | None:
 
 def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
     """The entries of a checkpoint file; None: it is empty, or has too many. `path` is for messages. Raises
-    BadCheckpoint."""
+    UsageError."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
@@ -122,8 +117,8 @@ def is_number(word: str) -> bool:
     return word.isascii() and word.isdigit() and len(word) < 20
 
 
-def _bad(path: str, why: str) -> BadCheckpoint:
-    return BadCheckpoint(
+def _bad(path: str, why: str) -> UsageError:
+    return UsageError(
         f"{path} is damaged: {why}. It says which records are committed: copy it again. Without the file everything "
         "is read, also what may vanish when a leader fails"
     )
@@ -137,14 +132,6 @@ _COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
 
 class NoPartitions(UsageError):
     """A folder without a partition of the topic."""
-
-
-class MixedClusters(UsageError):
-    """Folders from different clusters, or of a topic that was deleted and created again."""
-
-
-class KeepsChanging(NotReadable):
-    """Segments that changed at every listing."""
 
 
 # How long to wait before a partition whose files changed is listed again, seconds. Kafka's cleaner needs milliseconds
@@ -181,8 +168,7 @@ class PartitionCopy(NamedTuple):
 def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[PartitionCopy]:
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
-    A folder contains folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
-    UnreadableFolder, BadCheckpoint.
+    A folder contains folders of partitions, or is one. Raises NoPartitions, UsageError, UnreadableFolder.
     """
     return _of_one_cluster([copy for folder in folders for copy in _partitions_in(folder, topic)])
 
@@ -233,15 +219,14 @@ def _listed(folder: str, topic: str, partition: int, cluster_id: str | None) -> 
 
 
 def require_listed(copies: Iterable[PartitionCopy]) -> None:
-    """Raises UnreadableSegment if the files of a copy could not be listed."""
+    """Raises NotReadable if the files of a copy could not be listed."""
     for copy in copies:
         if copy.unreadable is not None:
-            raise UnreadableSegment(copy.unreadable)
+            raise NotReadable(copy.unreadable)
 
 
 def list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    """The partition in a folder, listed now. Raises FolderNotFound, UnreadableFolder, UnreadableSegment,
-    KeepsChanging, BadCheckpoint."""
+    """The partition in a folder, listed now. Raises NotReadable, UsageError."""
     (copy,) = _with_committed([_list_partition(folder, topic, partition, cluster_id)], folder_of(folder))
     return copy
 
@@ -283,9 +268,9 @@ def _waits(folder: str) -> Iterator[float]:
     raise keeps_changing(folder)
 
 
-def keeps_changing(folder: str) -> KeepsChanging:
+def keeps_changing(folder: str) -> NotReadable:
     """The error, with advice."""
-    return KeepsChanging(
+    return NotReadable(
         f"the segments in {folder} changed each time they were listed: something writes them. Give a copy that nobody "
         "writes, or read the live cluster (--bootstrap-server)"
     )
@@ -300,14 +285,14 @@ def _segment_files(entries: Sequence[Entry]) -> set[tuple[str, object]]:
 
 
 def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
-    """The segments that a broker would have after a start. Raises UnreadableSegment instead of leaving one out."""
+    """The segments that a broker would have after a start. Raises NotReadable instead of leaving one out."""
     segments: dict[int, SegmentFile] = {}
     swaps: list[SegmentFile] = []
     cleaned = [int(match[1]) for entry in entries if (match := _CLEANED_NAME.fullmatch(entry.name))]
     for entry in entries:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
-                raise UnreadableSegment(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
+                raise NotReadable(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
             segment = SegmentFile(entry.path, int(match[1]), entry.size, entry.version)
             if match[2]:
                 swaps.append(segment)
@@ -332,12 +317,12 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
 
 
 def _require_not_compressed(entries: Sequence[Entry]) -> None:
-    """Raises UnreadableSegment for a segment of which there is only a compressed copy: its records would seem to be
+    """Raises NotReadable for a segment of which there is only a compressed copy: its records would seem to be
     compacted away."""
     names = {entry.name for entry in entries}
     for entry in entries:
         if (match := _COMPRESSED_NAME.fullmatch(entry.name)) and match[1] not in names:
-            raise UnreadableSegment(
+            raise NotReadable(
                 f"{entry.path} is a compressed segment, and there is no {match[1]}: decompress it, or move it away"
             )
 
@@ -358,7 +343,7 @@ def _of_one_cluster(copies: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         known = {getattr(copy, what): copy.folder for copy in found if getattr(copy, what)}
         if len(known) > 1:
             places = ", ".join(f"{value} in {folder}" for value, folder in sorted(known.items()))
-            raise MixedClusters(f"the folders are not of one log: {what.replace('_', ' ')} {places}")
+            raise UsageError(f"the folders are not of one log: {what.replace('_', ' ')} {places}")
     return found
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.replay.range_decoder import RangeDecoder, readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
-from kgroups_spark.sources.partition_log import UnreadableSegment
 from tests.chosen import Chosen
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
@@ -31,7 +31,7 @@ def decoded(files: Files, ranges: Sequence[LogRange], release: str) -> tuple[Row
 
     def opened(path: str) -> Any:
         if path not in files:
-            raise UnreadableSegment(path)
+            raise NotReadable(path)
         return MemoryFile(files[path])
 
     decoder, found = RangeDecoder(ranges, ReadContext(1, release, opened), GroupRecordDecoder()), Rows()

@@ -25,7 +25,7 @@ def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings() 
         with mock.patch.object(result, "look", side_effect=look) as looked:
             lake.night(log.files, how)
         assert looked.call_count == looks
-        # What the first audit alone had read is no finding any more.
+        # Only the first audit had read the commit with another time.
         assert lake.found() == [each for each in first[1:] if how is LOOKING]
         assert lake.newest.rows_added == {"findings": len(lake.found())}
     with mock.patch.object(result, "look", side_effect=look) as looked:

@@ -9,12 +9,12 @@ import pytest
 from py4j.java_gateway import JavaPackage
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.hadoop import JavaClasses, name_for_hadoop, use_hadoops_storage
+from kgroups_spark.lake.hadoop import name_for_hadoop, use_hadoops_storage
 from kgroups_spark.sources import files
 
 
 def java(s3a):
-    return JavaClasses(SimpleNamespace(**{"org.apache.hadoop.fs.s3a.S3AFileSystem": s3a}))
+    return {"org.apache.hadoop.fs.s3a.S3AFileSystem": s3a}.__getitem__
 
 
 class JavaMap(dict):

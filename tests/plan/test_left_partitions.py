@@ -129,7 +129,7 @@ def fail_on(broken: pytest.MonkeyPatch, while_it_is: str, folder: str) -> None:
 
         def scan(segment):  # type: ignore[no-untyped-def]
             if folder in segment.path:
-                raise segment_log.UnreadableSegment(f"{segment.path} cannot be read: [Errno 5] noise")
+                raise segment_log.NotReadable(f"{segment.path} cannot be read: [Errno 5] noise")
             return real_scan(segment)
 
         broken.setattr(segment_log, "scan_segment", scan)

@@ -279,7 +279,7 @@ class TestLeaderLost:
     def test_while_reading_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster = CleanedCluster([])
         plan = planned(cluster)
-        no_leader = OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")
+        no_leader = OffsetAnswer(None, "LEADER_NOT_AVAILABLE")
         monkeypatch.setattr(cluster, "list_offsets", lambda places, at, **_: dict.fromkeys(places, no_leader))
         with pytest.raises(LeaderLost, match=r"t-0 has no leader to report its end: LEADER_NOT_AVAILABLE"):
             read(cluster, plan)

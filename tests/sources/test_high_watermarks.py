@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit.plan import plan_audit
-from kgroups_spark.sources.segments import BadCheckpoint, committed_offsets, parse_checkpoint
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.segments import committed_offsets, parse_checkpoint
 from tests.chosen import some_of
 from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import Broker, Lake
@@ -44,7 +45,7 @@ def test_offsets_that_the_cleaner_has_cleaned_are_committed(tmp_path: Path) -> N
     ],
 )
 def test_a_damaged_checkpoint_is_refused(text: str, why: str) -> None:
-    with pytest.raises(BadCheckpoint, match=f"/log/checkpoint is damaged: {why}.*copy it again"):
+    with pytest.raises(UsageError, match=f"/log/checkpoint is damaged: {why}.*copy it again"):
         parse_checkpoint(text, "/log/checkpoint")
 
 

@@ -15,12 +15,10 @@ from pyspark.sql.datasource import DataSource
 
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
 from kgroups_spark.cluster.requests import PartitionMetadata, TopicMetadata
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sources.partition_log import LogStartMoved
 from kgroups_spark.spark.data_sources import (
     RECORDS,
-    BadOption,
-    DataLoss,
     FetchedSpans,
     KafkaRawDataSource,
     KafkaSegmentsDataSource,
@@ -96,7 +94,9 @@ class TestDataLoss:
     def test_a_start_before_the_log(self, cluster: FakeCluster) -> None:
         cluster.log_start, cluster.batches = 4, cluster.batches[2:]
         asked = '{"t": {"0": 1}}'
-        with pytest.raises(DataLoss, match="t-0 has offsets 4 to 12; startingOffsets asks for 1; failOnDataLoss=false"):
+        with pytest.raises(
+            KgroupsError, match="t-0 has offsets 4 to 12; startingOffsets asks for 1; failOnDataLoss=false"
+        ):
             offsets(startingOffsets=asked)
         assert offsets(startingOffsets=asked, failOnDataLoss="false") == [4, 5, 6, 9, 10, 11, 12]
         assert offsets() == [4, 5, 6, 9, 10, 11, 12]
@@ -104,7 +104,7 @@ class TestDataLoss:
     def test_offsets_after_the_log(self, cluster: FakeCluster) -> None:
         for name in ("startingOffsets", "endingOffsets"):
             asked = {name: '{"t": {"0": 99}}'}
-            with pytest.raises(DataLoss, match=rf"t-0 has offsets 0 to 12; {name} asks for .*99"):
+            with pytest.raises(KgroupsError, match=rf"t-0 has offsets 0 to 12; {name} asks for .*99"):
                 offsets(**asked)
         assert offsets(startingOffsets='{"t": {"0": 99}}', failOnDataLoss="false") == []
         assert len(offsets(endingOffsets='{"t": {"0": 99}}', failOnDataLoss="false")) == 11
@@ -124,7 +124,9 @@ class TestDataLoss:
     def test_damage(self, cluster: FakeCluster) -> None:
         broken = cluster.batches[1]
         cluster.batches[1] = broken[:-1] + bytes([broken[-1] ^ 1])
-        with pytest.raises(DataLoss, match=r"t-0 at offset 1: \d+ bytes cannot be read: .*CRC.*; failOnDataLoss=false"):
+        with pytest.raises(
+            KgroupsError, match=r"t-0 at offset 1: \d+ bytes cannot be read: .*CRC.*; failOnDataLoss=false"
+        ):
             offsets()
         assert offsets(failOnDataLoss="false") == [0, 4, 5, 6, 9, 10, 11, 12]
 
@@ -182,14 +184,14 @@ def test_bad_options(options: dict[str, str], message: str) -> None:
 
 def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan() -> None:
     """CREATE VIEW asks for the schema, and no more."""
-    with pytest.raises(BadOption, match="give it in a file, by the option commandConfig") as raised:
+    with pytest.raises(UsageError, match="give it in a file, by the option commandConfig") as raised:
         KafkaRawDataSource({**SERVERS, "kafka.ssl.keystore.key": "hush"}).schema()
     assert "hush" not in str(raised.value)
 
 
 @pytest.mark.parametrize("source", [KafkaRawDataSource(SERVERS), KafkaSegmentsDataSource({"path": "x"})])
 def test_streams_are_refused(source: DataSource) -> None:
-    with pytest.raises(BadOption, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
+    with pytest.raises(UsageError, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
         source.streamReader(RECORDS)
 
 
@@ -211,5 +213,5 @@ MISSING = TopicMetadata("__consumer_offset", None, {}, "UNKNOWN_TOPIC_OR_PARTITI
 
 
 def test_an_unknown_partition_is_refused(cluster: FakeCluster) -> None:
-    with pytest.raises(BadOption, match="startingOffsets names partition 3 of t, which has 1"):
+    with pytest.raises(UsageError, match="startingOffsets names partition 3 of t, which has 1"):
         offsets(startingOffsets='{"t": {"3": 0}}')

@@ -11,11 +11,10 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.spark.data_sources import (
     BYTES_PER_BATCH,
     RECORDS,
-    BadOption,
-    CorruptLog,
     KafkaSegmentsDataSource,
     SegmentRange,
 )
@@ -136,7 +135,7 @@ def test_starting_and_ending_offsets_by_partition(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_a_partition_that_does_not_exist_are_refused(tmp_path: Path, name: str) -> None:
     """They would have no effect: a typo reads everything."""
-    with pytest.raises(BadOption, match=f"{name} names partition 7 of t, which has 2"):
+    with pytest.raises(UsageError, match=f"{name} names partition 7 of t, which has 2"):
         plan(two_partitions(tmp_path), **{name: '{"t": {"0": 8, "7": 1}}'})
 
 
@@ -168,7 +167,7 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
     damaged = bytearray(batch(0, [(b"k", b"v")]))
     damaged[66] ^= 1
     put(tmp_path, "t", 0, bytes(damaged) + batch(1, [(b"k", b"v")]))
-    with pytest.raises(CorruptLog, match=r"0\.log, byte 0: 70 bytes cannot be read: the CRC .*failOnDataLoss=false"):
+    with pytest.raises(KgroupsError, match=r"0\.log, byte 0: 70 bytes cannot be read: the CRC .*failOnDataLoss=false"):
         offsets(tmp_path)
     assert offsets(tmp_path, failOnDataLoss="false") == [(0, 1)]
     assert offsets(tmp_path, startingOffsets='{"t": {"0": 1}}') == [(0, 1)]
@@ -212,7 +211,7 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, str], text: str) -> None:
-    with pytest.raises(BadOption, match=text):
+    with pytest.raises(UsageError, match=text):
         parse_options(options)
 
 

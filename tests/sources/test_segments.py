@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.errors import NotReadable
+from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.sources.files import FolderNotFound
 from kgroups_spark.sources.segment_log import SegmentLog, SegmentReading, Span, choose_copies
-from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
+from kgroups_spark.sources.segments import NoPartitions, PartitionCopy, find_partitions
 from tests.records.build import batch
 
 TOPIC = "__consumer_offsets"
@@ -316,7 +316,7 @@ def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
     for broker in ("one", "two"):
         put(tmp_path / broker / "meta.properties", f"cluster.id=cluster-{broker}\n")
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
-    with pytest.raises(MixedClusters, match=r"cluster id cluster-one in .*one.*, cluster-two in .*two"):
+    with pytest.raises(UsageError, match=r"cluster id cluster-one in .*one.*, cluster-two in .*two"):
         find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
 
 
@@ -324,5 +324,5 @@ def test_folders_of_a_topic_that_was_created_again_are_refused(tmp_path: Path) -
     for broker, topic_id in (("one", "AAAAAAAAAAAAAAAAAAAAAQ"), ("two", "AAAAAAAAAAAAAAAAAAAAAg")):
         put(tmp_path / broker / f"{TOPIC}-0" / "partition.metadata", f"version: 0\ntopic_id: {topic_id}\n")
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
-    with pytest.raises(MixedClusters, match="topic id AAAAAAAAAAAAAAAAAAAAAQ in"):
+    with pytest.raises(UsageError, match="topic id AAAAAAAAAAAAAAAAAAAAAQ in"):
         find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])

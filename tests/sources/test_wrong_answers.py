@@ -64,7 +64,7 @@ def test_answers_without_the_partition_are_no_progress(start: Start, fake_time: 
     broker = start({"Fetch": lambda _: dict(EMPTY)})
     with cluster_at(broker) as cluster:
         answer = cluster.fetch("t", 0, 20, max_bytes=99)
-    assert answer == FetchAnswer(b"", -1, -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0")
+    assert answer == FetchAnswer(b"", -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0")
     log = open_log(FakeCluster(LOG, script=[answer] * 1000), 0, 15, timeout_ms=3000)
     with pytest.raises(LeaderLost, match="for 3 s: UNKNOWN_SERVER_ERROR: the answer does not have partition 0"):
         read(log)
@@ -73,7 +73,7 @@ def test_answers_without_the_partition_are_no_progress(start: Start, fake_time: 
 def test_a_broker_that_throttles_for_ever_is_given_up(fake_time: FakeTime) -> None:
     def later(cluster: FakeCluster) -> FetchAnswer:
         fake_time.now += 1
-        return FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")
+        return FetchAnswer(b"", -1, "THROTTLING_QUOTA_EXCEEDED")
 
     cluster = FakeCluster(LOG, script=[later] * 1000)
     with pytest.raises(LeaderLost, match="THROTTLING_QUOTA_EXCEEDED"):
