@@ -194,7 +194,6 @@ class Shortfall(NamedTuple):
 class LedgerFacts(NamedTuple):
     """The columns of the ledger's row `finished`."""
 
-    moment: Moment
     columns: dict[str, Any]
     shortfall: Shortfall = Shortfall()
 
@@ -229,7 +228,6 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
         all_notes.append(f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history")
     rows_added = result.rows_added + result.states.rows_added + rebuilt.rows_added
     return LedgerFacts(
-        moment,
         {
             "as_of": to_datetime(moment.as_of_ms),
             "retention_ms": settings.retention_ms,
@@ -418,7 +416,7 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     columns = facts.columns
     rows, _ = attempt("keeping findings", lambda: _found_before_as_now(work, facts))
     if rows is None:
-        found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result.progress)))
+        found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result)))
         if found is None:
             columns["notes"] += (failure,)
             return
@@ -452,18 +450,18 @@ def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
     return pa.Table.from_batches([batch], arrow_schema(FINDINGS))
 
 
-def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
+def evidence_of(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> Evidence:
     """The audit's knowledge once all but its own row of the ledger is written."""
     lake, partitions = work.lake, facts.columns["partitions"]
     as_of: datetime = facts.columns["as_of"]
     given = {each.offsets_partition for each in work.plan.partitions}
     not_given = [each for each in partitions if each.offsets_partition not in given and work.source is not None]
-    read = [each for each in progress if not each.is_reread]
+    read = [each for each in result.progress if not each.is_reread]
     return Evidence(
         LakeTables(lake),
         work.audit_id,
         as_of,
-        to_datetime(facts.moment.known_until_ms),
+        to_datetime(result.moment.known_until_ms),
         work.settings.retention_ms,
         tuple(LargeRecord(each.offsets_partition, *fields) for each in read for fields in each.large_records),
         tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),
