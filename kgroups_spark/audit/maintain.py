@@ -95,6 +95,7 @@ def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
     summary = MaintainSummary(notes=[why] if why else [])
     with Claim.take(lake, take_over=options.take_over) as claim:
         writer = _writer(lake, claim)
+        summary.notes += claim.notes
         if not _saved_states(claim, writer, options):
             return _maintained(claim, writer, options, summary)
     with Claim.take(lake, take_over=options.take_over) as claim:

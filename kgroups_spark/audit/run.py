@@ -366,7 +366,7 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
             facts=facts if source.facts else (),
         )
         files = stack.enter_context(ExitStack())
-        yield Audit(work, claim, [*source.notes, *filter(None, (why,))], files)
+        yield Audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes], files)
 
 
 def _known_facts(
@@ -514,7 +514,7 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(claim)
-        notes, before = [*filter(None, (why,))], claim.before
+        notes, before = [*filter(None, (why,)), *claim.notes], claim.before
         assert before is not None
         known = Settings.of(_known_facts(lake, newest_audits))
         settings = options.settings(before)._replace(states=known)

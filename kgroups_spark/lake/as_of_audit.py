@@ -26,6 +26,7 @@ from kgroups_spark.lake.last_finished import (
     LEDGER_APP_ID,
     claim_lost,
     is_lost,
+    ledger_end_empty,
     ledger_lost,
     newest_audit,
     table_lost,
@@ -52,8 +53,12 @@ class LakeAsOfAudit:
 
     @classmethod
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
-        """The lake as of its last finished audit, with the version of the ledger that names it."""
-        version = lake.table("audits").version()
+        """The lake as of its last finished audit, with the version of the ledger that names it. Raises KgroupsError if
+        the ledger's newest file is empty."""
+        log = lake.table("audits")
+        version = log.version()
+        if log.entry(version) == "":
+            raise ledger_end_empty(lake.location, version)
         newest = lake.ledgers_end(version, ["audit_id", "status"])
         ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
         return cls(lake, pc.max(ends).as_py() or 0, version)

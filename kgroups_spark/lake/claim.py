@@ -39,7 +39,7 @@ from kgroups_spark.lake.last_finished import (
     newest_audit,
     version_lost,
 )
-from kgroups_spark.lake.ledger import AuditRow, Ledger, last_finished
+from kgroups_spark.lake.ledger import WAS_COMPLETE, AuditRow, Ledger, last_finished
 from kgroups_spark.lake.store import AlreadyWritten, TableFile
 from kgroups_spark.package_data import __version__
 from kgroups_spark.tables.schemas import TABLES, WORK_FOLDER, arrow_schema
@@ -58,6 +58,7 @@ class Claim:
 
     `row`: its row `running`. `before`: the last finished audit (None: no audit has finished). `unfinished`: the numbers
     of later audits that never finished, whose rows must be deleted first; `unfinished_rows`: their rows `running`.
+    `notes`: notes for the ledger on audits that were given up although they had written all their rows.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Claim:
         self.before = before
         self.unfinished_rows = unfinished_rows
         self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
+        self.notes: list[str] = []
         self._seen: dict[int, str | None] = {}
         HELD_BY_THIS_PROCESS.add(Owner.parse(row.owner).uuid)
 
@@ -232,7 +234,8 @@ def clear_up(claim: Claim) -> list[str]:
         return []
     fence = claim.fence
     shut_out(fence)
-    claim.ledger.abandon(fence, claim.unfinished_rows)
+    complete = claim.ledger.abandon(fence, claim.unfinished_rows)
+    claim.notes += [f"audit {number} did not finish, {WAS_COMPLETE}" for number in complete]
     cleared = remove_unfinished(fence, claim.before.audit_id if claim.before else 0)
     remove_work(fence)
     return cleared

@@ -125,7 +125,7 @@ def version_gone(table_path: str, audit_id: int) -> KgroupsError:
 # must have.
 #
 # The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is,
-# or the newest file is empty, the audit seems to have been killed.
+# the audit seems to have been killed. An empty newest file shows that a row is lost.
 
 
 # The lake's copy of the log, and the corrections of the state. All other tables follow from these.
@@ -151,6 +151,15 @@ def ledger_lost(location: str, written_by: int, claimed: int) -> KgroupsError:
         f"the lake at {location} has lost the newest rows of its ledger (files in audits/_delta_log): tables have rows "
         f"of audit {written_by}, the ledger ends with audit {claimed}. Restore them, or copy the lake again while no "
         f"audit runs; or kgroups audit --take-over gives up the audits after {claimed}, and reads the log again"
+    )
+
+
+def ledger_end_empty(location: str, version: int) -> KgroupsError:
+    """The error of readers if the newest file of the ledger's log, that version, has no content. Delta takes it for a
+    commit that changed nothing, so that the audit that wrote it seems to be unfinished."""
+    return KgroupsError(
+        f"the newest file of the ledger of the lake at {location} is empty (audits/_delta_log/{version:020d}.json), as "
+        "after a power failure: restore it; or kgroups audit gives up the audit that wrote it, and reads the log again"
     )
 
 

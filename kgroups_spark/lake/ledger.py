@@ -30,12 +30,18 @@ from kgroups_spark.lake.last_finished import FINISHED as FINISHED
 from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.lake.store import TableLog
+from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import LAKE_VERSION, arrow_schema
 
 # Each row is a file at first. MANY_FILES small files become one; a file of FULL_FILE_ROWS rows stays as it is. So a row
 # is written three times in ten years of nights, and a search for the newest row opens at most 32 files.
 MANY_FILES = 32
 FULL_FILE_ROWS = 1024
+
+WAS_COMPLETE = (
+    "although it had written all its rows: it was killed just then, or the ledger has lost its last row (a file in "
+    "audits/_delta_log, as in a copy that was made during the audit)"
+)
 
 # Tables to which hardly any audit adds no row.
 SELDOM_LEFT_OUT = ("offset_commits", "group_records", "groups", "findings")
@@ -160,16 +166,34 @@ class Ledger:
         add = partial(self._add, row.audit_id, [row], _transaction(row))
         self.lake.commit("audits", "append", partial(until_nobody_interferes, add))
 
-    def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> None:
-        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet.
+    def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> list[int]:
+        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet. Returns the audits among
+        them that had written all their rows.
 
         Audits before the fence's must have been shut out: one that stalled here could add the same row.
         """
         known = {row.audit_id for row in self.newest() if row.status == ABANDONED} if rows else set()
         note = f"did not finish: audit {fence.audit_id} took over"
         unknown = [row for row in rows if row.audit_id not in known]
-        if new := [replace(row, status=ABANDONED, notes=(*(row.notes or ()), note)) for row in unknown]:
+        complete = self._with_findings(unknown)
+        new = [
+            replace(
+                row,
+                status=ABANDONED,
+                notes=(*(row.notes or ()), f"{note}, {WAS_COMPLETE}" if row.audit_id in complete else note),
+            )
+            for row in unknown
+        ]
+        if new:
             fence.commit("audits", "abandon", partial(self._add, fence.audit_id, new))
+        return sorted(complete & {row.audit_id for row in unknown})
+
+    def _with_findings(self, rows: Sequence[AuditRow]) -> set[int]:
+        """The audits of these rows that have findings, the last rows that an audit writes."""
+        if not rows or not self.lake.place.has("findings"):
+            return set()
+        conditions = [Condition("audit_id", ">=", min(row.audit_id for row in rows))]
+        return set(self.lake.rows("findings", columns=["audit_id"], conditions=conditions)["audit_id"].to_pylist())
 
     def lost_audit(self) -> int | None:
         """The newest audit that has written rows although the ledger's log does not know it: its newest files are lost.

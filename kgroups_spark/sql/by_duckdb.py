@@ -22,6 +22,7 @@ from kgroups_spark.lake.last_finished import (
     LEDGER_APP_ID,
     claim_lost,
     is_lost,
+    ledger_end_empty,
     ledger_lost,
     newest_audit,
     since_last_finished,
@@ -229,6 +230,10 @@ def _ledger(location: str, storage_options: dict[str, str] | None) -> DeltaTable
         raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit creates one")
     require_known_version(location, lake_version_in(ledger.metadata().configuration))
     _require_readable(ledger, "audits")
+    # In an object store a file is there as a whole or not at all.
+    newest_file = Path(location, "audits", "_delta_log", f"{ledger.version():020d}.json")
+    if newest_file.is_file() and not newest_file.stat().st_size:
+        raise ledger_end_empty(location, ledger.version())
     return ledger
 
 
