@@ -174,7 +174,7 @@ class BrokerConnection:
             self.versions = BrokerVersionData(
                 api_versions={api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
             )
-            if self._is_sasl:
+            if str(settings.get("security_protocol")).startswith("SASL_"):
                 self._authenticate(deadline)
         except BaseException:
             self.close()
@@ -223,10 +223,6 @@ class BrokerConnection:
 
     def __str__(self) -> str:
         return f"the broker at {place_of(self.address)}"
-
-    @property
-    def _is_sasl(self) -> bool:
-        return str(self._settings.get("security_protocol")).startswith("SASL_")
 
     def _negotiate(self, deadline: float) -> Any:
         """The broker's answer to ApiVersions. A broker older than our version of the request reports its own

@@ -70,8 +70,8 @@ Place = tuple[str, int]  # topic and partition
 
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
     """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
-    None: there is no checkpoint of high watermarks, it is empty (as after a power failure), or it has more entries than
-    it says or two of one partition (two files in one). Raises UsageError, UnreadableFolder.
+    None: there is no checkpoint of high watermarks, or it is empty (as after a power failure). Raises UsageError,
+    UnreadableFolder.
 
     The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
     there because of newer ones, so these must be read, too.
@@ -90,7 +90,7 @@ def committed_offsets(log_dir: str) -> dict[Place, int] | None:
 
 
 def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
-    """The entries of a checkpoint file; None: it is empty, or has too many. `path` is for messages. Raises
+    """The entries of a checkpoint file; None: it is empty. `path` is for messages. Raises
     UsageError."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
@@ -105,10 +105,8 @@ def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
         if len(words) != 3 or not is_number(words[1]) or not is_number(words[2]):
             raise _bad(path, f"line {number} is {line[:80]!r}, not a topic, a partition and an offset")
         entries[words[0], int(words[1])] = int(words[2])
-    if len(lines) - 2 > int(lines[1]) or len(entries) < len(lines) - 2:
-        return None
-    if len(entries) != int(lines[1]):
-        raise _bad(path, f"it has {len(entries)} entries, and says {int(lines[1])}")
+    if not len(entries) == len(lines) - 2 == int(lines[1]):
+        raise _bad(path, f"it has {len(lines) - 2} entries, of {len(entries)} partitions, and says {int(lines[1])}")
     return entries
 
 
