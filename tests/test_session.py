@@ -105,7 +105,7 @@ def test_without_a_java_for_spark_no_session_is_started(monkeypatch):
     monkeypatch.setattr(session, "require_java", no_java)
     monkeypatch.setattr(session, "_started", lambda builder: pytest.fail("started"))
     with pytest.raises(KgroupsError, match="Java 11; Spark needs Java 17"):
-        session._local_session("tests", {})
+        session._local_session("tests", {}, False, print)
 
 
 def test_our_own_session_takes_s3_settings_from_the_variables_of_aws_tools(monkeypatch):

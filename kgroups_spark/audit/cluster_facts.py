@@ -7,9 +7,7 @@ All of it is optional. A fact that an ACL denies is left out, and a note names t
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -33,17 +31,15 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import table_of_rows
-from kgroups_spark.words import JAVA_INT_MAX, JAVA_LONG_MAX, counted, java_number, to_epoch_ms
+from kgroups_spark.words import JAVA_INT_MAX, JAVA_LONG_MAX, UNITS_MS, counted, java_number, to_epoch_ms
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 DELETE_RETENTION = "delete.retention.ms"
 # Configurations of brokers that concern a coordinator.
 OF_COORDINATORS = ("errors.deadletterqueue.", "group.", "offsets.", "share.", "transaction.", "transactional.")
-MINUTE_MS = 60_000
 
 
-@dataclass(frozen=True)
-class ClusterFacts:
+class ClusterFacts(NamedTuple):
     """The cluster's facts; durations in ms, None: not known, with the reason in `notes`."""
 
     cluster_id: str | None
@@ -126,7 +122,7 @@ def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list
     if len(set(minutes.values())) > 1:
         of = ", ".join(f"{value} on broker {node}" for node, value in sorted(minutes.items()))
         notes.append(f"{OFFSETS_RETENTION} differs: {of}; the shortest is used for all partitions")
-    return (min(minutes.values()) * MINUTE_MS if minutes else None), notes
+    return (min(minutes.values()) * UNITS_MS["m"] if minutes else None), notes
 
 
 def _of_brokers(leaders: Mapping[int, tuple[Broker, Configs]]) -> Iterator[ClusterFact]:
@@ -205,7 +201,7 @@ Partition = tuple[str, int]
 
 # Topics to ask for at once, with all their partitions.
 TOPICS_AT_ONCE = 2_000
-# How long to wait, in all, for partitions that have no leader now.
+# How long a request waits for partitions that have no leader now.
 PATIENCE_MS = 15_000
 
 # Topic names legal in some release (Topic.java; 255 before 0.10.0.1). Other names are in the log only by a client's
@@ -250,22 +246,13 @@ def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[
     wanted: dict[str, set[int]] = {}
     for name, number in committed:
         wanted.setdefault(name, set()).add(number)
-    left_ms = PATIENCE_MS  # to wait, for all requests together
-
-    def asked(partitions: Sequence[Partition], at: int) -> dict[Partition, OffsetAnswer]:
-        nonlocal left_ms
-        began = time.monotonic()
-        answers = cluster.list_offsets(partitions, at, timeout_ms=left_ms) if partitions else {}
-        if any(_status(answer.error) == "unavailable" for answer in answers.values()):
-            left_ms = max(0, left_ms - int(1000 * (time.monotonic() - began)))
-        return answers
-
     names = iter(sorted(wanted))
     while lot := list(islice(names, TOPICS_AT_ONCE)):
         topics = cluster.topics([name for name in lot if LEGAL.fullmatch(name)])
         there = [(name, number) for name, each in topics.items() for number in each.partitions]
-        starts = asked(there, EARLIEST)
-        ends = asked([each for each in there if starts[each].offset is not None], LATEST)
+        starts = cluster.list_offsets(there, EARLIEST, timeout_ms=PATIENCE_MS)
+        known = [each for each in there if starts[each].offset is not None]
+        ends = cluster.list_offsets(known, LATEST, timeout_ms=PATIENCE_MS)
         for name in lot:
             topic = topics.get(name)
             for number in sorted(wanted[name] | set(topic.partitions if topic else ())):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,8 +67,7 @@ _STATE = "state"  # all rules of a release's replay
 Tried: TypeAlias = Mapping[str, list[Difference]]
 
 
-@dataclass(frozen=True)
-class ComparedShard:
+class ComparedShard(NamedTuple):
     """An offsets partition that several releases replay."""
 
     offsets_partition: int
@@ -345,8 +344,7 @@ def compare(
     return found
 
 
-@dataclass(frozen=True)
-class CompareTask:
+class CompareTask(NamedTuple):
     """The differences of a shard between two sides, with the rules that cause them, and facts of each side. `groups`:
     only the differences of these (empty: of all)."""
 

@@ -40,7 +40,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -83,8 +83,7 @@ _STATUS, _VERSION = "value ->> '$.transactionStatus'", "coalesce(value ->> '$.cl
 _FITS_BOTH, _IS_SNAPSHOT = "coalesce(layout LIKE '?%', FALSE)", "record_type = 0"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """The rule for rows below H, in SQL. A row stays anyway (`stays`), or if it is the last of its key.
 
     key       columns and expressions, besides the partition
@@ -137,8 +136,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(NamedTuple):
     """Queries about stored tables (STORED + name), whose history is reduced below the horizons. `replaced`: the
     replaced rows. `moment_ms` (epoch ms) and `old_audits`, those with findings to remove, reduce the other tables."""
 
@@ -348,7 +346,8 @@ IN_ORDER = (
     *(name for name in RULES if name not in (MARKERS, *STATE_LOGS)),
     *("group_traffic", "topic_offsets", "cluster_facts", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings"),
 )
-# Kinds of tables whose removed rows are reported to people.
+# Kinds of tables whose removed rows are reported to people, and whose files are optimized: each audit rewrites current
+# tables anyway, and a file of saved states must have those of one audit only.
 COUNTED = ("history", "ledger")
 
 
@@ -364,7 +363,7 @@ def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[Place, int
     reduction = Reduction({}, lake.replaced, moment_ms)
     # Rows of an unfinished audit, which a dry run sees, may have the first record after the end of this audit's log.
     _lower(found, answer(lake, reduction.first_later(believed_until(audit)), files))
-    _lower(found, answer(lake, replace(reduction, horizons=found).first_spanning(), files))
+    _lower(found, answer(lake, reduction._replace(horizons=found).first_spanning(), files))
     for row in lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"]).to_pylist():
         place = None, row["offsets_partition"]
         if place in found:
@@ -477,8 +476,7 @@ SMALL_BYTES = FILE_BYTES // 2
 LOT_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
-class Rewritten:
+class Rewritten(NamedTuple):
     """The outcome for a table's files, or the expected one (`bytes_after` None: not known before a run)."""
 
     table: str
@@ -486,12 +484,6 @@ class Rewritten:
     files_after: int
     bytes_before: int
     bytes_after: int | None
-
-
-def is_optimized(name: str) -> bool:
-    """Whether the table is optimized. Each audit rewrites current tables anyway, and a file of saved states must have
-    those of one audit only."""
-    return TABLES[name].kind in ("history", "ledger")
 
 
 def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:

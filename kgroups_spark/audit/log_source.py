@@ -20,11 +20,11 @@ import binascii
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -220,8 +220,7 @@ def _varint(number: int) -> bytes:
 RetentionSource = Literal["option", "broker", "default"]
 
 
-@dataclass(frozen=True)
-class AuditSettings:
+class AuditSettings(NamedTuple):
     """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (replay/ranges.py).
     `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
     that fits every group's hash. `states`: settings of the other coordinators, from the last known facts of the
@@ -234,7 +233,7 @@ class AuditSettings:
     clock_ms: int
     as_of: int | None = None
     offsets_partitions: int | None = None
-    states: StateSettings = field(default_factory=StateSettings)
+    states: StateSettings = StateSettings()
 
 
 def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
@@ -264,8 +263,7 @@ def retention(
     return (expiry_rules(release_version).default_retention_ms, "default") if known_ms is None else (known_ms, source)
 
 
-@dataclass(frozen=True)
-class LogSource:
+class LogSource(NamedTuple):
     """The log to read, and its facts. `name`: its name in the ledger.
 
     For a live cluster also: how tasks reach it, the open connection, the number of offsets partitions, and the names of
@@ -278,12 +276,12 @@ class LogSource:
     name: str
     logs: Sequence[PartitionLog]
     settings: AuditSettings
-    notes: list[str] = field(default_factory=list)
+    notes: Sequence[str] = ()
     client: ClientProperties | None = None
     cluster: Cluster | None = None
     offsets_partitions: int | None = None
     topics: tuple[Sighting, ...] = ()
-    state_logs: Mapping[str, Sequence[PartitionLog]] = field(default_factory=dict)
+    state_logs: Mapping[str, Sequence[PartitionLog]] = {}
     states_without_answer: tuple[str, ...] = ()
     facts: tuple[ClusterFact, ...] = ()
 
@@ -296,7 +294,7 @@ def open_source(options: AuditOptions) -> Iterator[LogSource]:
             options.progress(f"reading {options.records}")
             notes = write_segments(options.records, Path(folder))
             source = _segments(replace(options, segments=[folder]))
-            yield replace(source, notes=[*source.notes, *notes])
+            yield source._replace(notes=[*source.notes, *notes])
         return
     if options.client is None:
         source = _segments(options)

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kgroups_spark.audit.keep import (
+    COUNTED,
     KeptHistory,
     Rewritten,
     foreseen,
-    is_optimized,
     new_horizons,
     optimize,
     save_states,
@@ -184,7 +184,7 @@ def _work(
         if "findings" in summary.rows_removed:
             removed_up_to = kept.old[-1]
             summary.notes.append(f"findings of audits up to {removed_up_to} are gone (--keep)")
-    for name in filter(is_optimized, TABLES) if options.optimize else ():
+    for name in [each for each in TABLES if options.optimize and TABLES[each].kind in COUNTED]:
         if writer is not None:
             say(f"optimizing {name}")
         summary.rewritten.append(foreseen(lake, name) if writer is None else optimize(writer, name))

@@ -120,8 +120,7 @@ class DeleteRetention:
         return self._read_by[offsets_partition]
 
 
-@dataclass(frozen=True)
-class PartitionPlan:
+class PartitionPlan(NamedTuple):
     """The plan of one offsets partition; `new` is None if it has no new records. `read_again`: its whole log is read;
     `reread` is the part before the new records (None: there is none)."""
 
@@ -154,11 +153,11 @@ class PartitionPlan:
         if self.undecided is None:
             return self
         if not any(each.is_reread for each in mine):
-            return replace(self, reread=None, undecided=None)
+            return self._replace(reread=None, undecided=None)
         new = [each for each in mine if not each.is_reread]
         span = max(each.next_offset for each in new) - self.start_offset
         why = self.undecided.why_read_again(span - sum(each.records for each in new), span)
-        return replace(self, read_again=True, why_read_again=why, undecided=None)
+        return self._replace(read_again=True, why_read_again=why, undecided=None)
 
 
 @dataclass(frozen=True)
@@ -227,8 +226,7 @@ class AuditPlan:
 
     def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:
         """The plan that readers could carry out: without given-up partitions, and with a decision if only reading shows
-        whether a partition has to be read again. Raises KgroupsError if nothing could be read to its end, or if a
-        partition that was cut back was given up."""
+        whether a partition has to be read again. Raises KgroupsError if a partition that was cut back was given up."""
         given_up = {
             p.offsets_partition: (LeaderLost if p.leader_lost else NotReadable)(p.given_up)
             for p in progress
@@ -239,8 +237,6 @@ class AuditPlan:
         for each in self.partitions:
             if each.cut is not None and each.offsets_partition in given_up:
                 raise KgroupsError(f"{each.log.where} was cut back, and {given_up[each.offsets_partition]}: try again")
-        if given_up and all(r.offsets_partition in given_up for r in (*self.new_ranges, *self.reread_ranges)):
-            raise KgroupsError(f"nothing could be read to its end: {next(iter(given_up.values()))}")
         left = [p.decided(progress) for p in self.partitions if p.offsets_partition not in given_up]
         said = {p.offsets_partition for p in self.partitions if p.why_read_again}
         notes = [p.why_read_again for p in left if p.why_read_again and p.offsets_partition not in said]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -71,8 +71,7 @@ class DecodeTask(NamedTuple):
                 yield TRAFFIC, summed(pa.concat_tables(traffic))
 
 
-@dataclass(frozen=True)
-class RebuildTask:
+class RebuildTask(NamedTuple):
     """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints.
     `before`: the tables as the last audit left them, if they have rows that no replay can rebuild. `tables`: those with
     wanted rows. `read_by`: the audit that read each record; rows of history get its number."""
@@ -165,7 +164,7 @@ class _Rebuild:
         begins = usable_checkpoints(kept_checkpoints(work.lake), work.settings.release_version)
         added = self._decode_again()
         topics = tuple(self._topics(has_decoded=bool(added)))
-        work.state = replace(work.state, topics=topics, has_decoded_again=bool(added))
+        work.state = work.state._replace(topics=topics, has_decoded_again=bool(added))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
         with sink_of(self.writer) as sink:
@@ -176,7 +175,7 @@ class _Rebuild:
             if self.current:
                 replace_current(work, sink, [])
             sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
-        work.state = replace(work.state, audit_id=work.audit_id)
+        work.state = work.state._replace(audit_id=work.audit_id)
         kinds = ["record_type", "value_version"]
         counts = decoded.group_by(kinds).aggregate([([], "count_all")]).to_pylist()
         return Rebuilt(added, Counter({(row[kinds[0]], row[kinds[1]]): row["count_all"] for row in counts}))
@@ -234,7 +233,7 @@ class _Rebuild:
             self.read_by,
         )
         if self.current:
-            task = replace(task, replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
+            task = task._replace(replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
         stored.run(sink, self._tasks, task)
 
     def _before(self, stored: Stored) -> dict[str, StoredTable]:

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.audit.plan import Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
-from kgroups_spark.audit.state_log_plan import SHARES
-from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
+from kgroups_spark.audit.plan import AuditPlan, Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
+from kgroups_spark.audit.state_log_plan import SHARES, progress_of
+from kgroups_spark.audit.work import NAMES_REPORTED, AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
 from kgroups_spark.errors import attempt
@@ -28,9 +28,17 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
 from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
+from kgroups_spark.package_data import __version__
 from kgroups_spark.replay.counts import MOST_PARTITIONS
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, is_unsettled
-from kgroups_spark.replay.ranges import CLOCKS_DIFFER_MS, LogTimes, RangeProgress, newest_time, newly_quarantined
+from kgroups_spark.replay.ranges import (
+    CLOCKS_DIFFER_MS,
+    LogTimes,
+    RangeProgress,
+    newest_time,
+    newly_quarantined,
+    not_corrected_notes,
+)
 from kgroups_spark.replay.shard_states import Stored
 from kgroups_spark.replay.sinks import sink_of
 from kgroups_spark.replay.state_logs import (
@@ -46,7 +54,7 @@ from kgroups_spark.replay.state_logs import (
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
 from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
-from kgroups_spark.tables.rows import table_of_rows
+from kgroups_spark.tables.rows import constant, table_of_rows, with_columns
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
     by_weight,
@@ -99,7 +107,7 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     with sink_of(work.writer) as sink:
         made = sink.run(stored.given_to(tasks), partial(read_and_replay_shards, task, tasks))
         reads = list(map(read_from_json, made.facts))
-        work.states.require_replaced(reads)
+        work.states = work.states.settled(reads)
         for name in HISTORY:
             sink.append(work.writer, name)
         for name in NOW:
@@ -167,8 +175,7 @@ class Rebuilt:
     record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """Partitions that the audit did not read completely."""
 
     missing: tuple[int, ...] = ()  # not given, although the topic has them
@@ -181,16 +188,14 @@ class Shortfall:
     others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return any(vars(self).values())
+        return any(self)
 
 
-@dataclass(frozen=True)
-class LedgerFacts:
+class LedgerFacts(NamedTuple):
     """The columns of the ledger's row `finished`."""
 
-    moment: Moment
     columns: dict[str, Any]
-    shortfall: Shortfall = field(default_factory=Shortfall)
+    shortfall: Shortfall = Shortfall()
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None = None) -> LedgerFacts:
@@ -204,33 +209,25 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
     latest_ms, reads = settings.clock_ms + CLOCKS_DIFFER_MS, result.states.reads
     hidden = uncommitted_offsets(work.plan, result.progress, latest_ms)
     hidden_of = {
-        topic: uncommitted_offsets(plan, [p for read in reads if read.topic == topic for p in read.progress], latest_ms)
+        topic: uncommitted_offsets(plan, progress_of(topic, reads), latest_ms)
         for topic, plan in work.states.plans.items()
     }
     short = _shortfall(work, result, missing, hidden, hidden_of)
     all_notes = [
         *work.plan.losses,
-        *work.plan.notes,
-        *work.plan.left_notes,
+        *_notes_on_log(work.plan, result.progress, hidden),
         *correction_notes(work.lake, work.audit_id, work.plan, result.progress),
         *notes,
         *gone_before_we_came(work, partitions),
         *_missing_notes(work, result, missing, gone),
-        *_held_back(result.progress),
-        *uncommitted_notes(hidden),
-        *missing_files_note(work.plan),
         *filter(None, [work.state.why_rebuilt]),
         *moment.notes,
-        *unsettled_note(short.unsettled),
-        *_state_notes(work, result),
-        *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
-        *(f"{topic}: {note}" for topic, plan in work.states.plans.items() for note in missing_files_note(plan)),
+        *_notes_on_states(work, reads, hidden_of),
     ]
     if decoded := rebuilt.record_counts.total():
         all_notes.append(f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history")
     rows_added = result.rows_added + result.states.rows_added + rebuilt.rows_added
     return LedgerFacts(
-        moment,
         {
             "as_of": to_datetime(moment.as_of_ms),
             "retention_ms": settings.retention_ms,
@@ -253,14 +250,29 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
     )
 
 
-def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
+def _notes_on_log(
+    plan: AuditPlan, progress: Sequence[RangeProgress], hidden: Mapping[int, Uncommitted]
+) -> Iterator[str]:
+    """The parts of a log that were not read, or not corrected, or perhaps not as they were at one moment."""
+    yield from (*plan.notes, *plan.left_notes, *not_corrected_notes(progress))
+    why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
+    for number in sorted(why):
+        yield (
+            f"the last batch of partition {number} was not read ({why[number]}). It will be once another batch follows "
+            "it"
+        )
+    yield from (*uncommitted_notes(hidden), *missing_files_note(plan), *unsettled_note(unsettled(progress)))
+
+
+def _notes_on_states(
+    work: AuditWork, reads: Sequence[StateShardRead], hidden_of: Mapping[str, Mapping[int, Uncommitted]]
+) -> Iterator[str]:
     for topic, missing in _missing_states(work):
         gone = f"{_are_gone(missing)} in the cluster: rows stay as they were last read"
         yield f"{topic}: {gone if work.is_live else _were_not_given(missing)}"
-    yield from work.states.notes(result.states.reads)
-    for read in result.states.reads:
-        for note in (*_held_back(read.progress), *unsettled_note(unsettled(read.progress))):
-            yield f"{read.topic}: {note}"
+    yield from work.states.notes(reads)
+    for topic, plan in work.states.plans.items():
+        yield from (f"{topic}: {note}" for note in _notes_on_log(plan, progress_of(topic, reads), hidden_of[topic]))
 
 
 def _shortfall(
@@ -275,7 +287,7 @@ def _shortfall(
         f"{read.topic}-{each.offsets_partition}"
         for read in result.states.reads
         for each in read.progress
-        if each.given_up or each.unconfirmed or is_unsettled(each)
+        if each.unconfirmed or is_unsettled(each)
     )
     not_given = () if work.is_live else (f"{topic}-{n}" for topic, numbers in _missing_states(work) for n in numbers)
     return Shortfall(
@@ -350,14 +362,6 @@ def unsettled_note(numbers: Sequence[int]) -> list[str]:
     ] * bool(numbers)
 
 
-def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
-    why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
-    return [
-        f"the last batch of partition {number} was not read ({why[number]}). It will be once another batch follows it"
-        for number in sorted(why)
-    ]
-
-
 def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]]:
     """Partitions that this audit was not given although the topic has them or an earlier audit read them; and those
     that an earlier audit read and the topic no longer has. None if the options named the partitions to read."""
@@ -372,6 +376,10 @@ def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]
 
 
 def _missing_notes(work: AuditWork, result: AuditResult, missing: Sequence[int], gone: Sequence[int]) -> Iterator[str]:
+    if work.chosen_partitions and work.source is not None:
+        planned = sorted(each.offsets_partition for each in work.plan.partitions)
+        was = "was" if len(planned) == 1 else "were"
+        yield f"only {named_partitions(planned)} {was} asked for: --partitions"
     count = work.names.partition_count(result.progress)
     if gone:
         yield f"{_are_gone(gone)} in the topic, which has {count}: rows stay as they were last read"
@@ -406,18 +414,34 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     failed."""
     work.progress("looking for findings")
     columns = facts.columns
-    found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result.progress)))
-    if found is None:
-        columns["notes"] += (failure,)
-        return
-    rows, failure = attempt("writing findings", lambda: findings_table(found.findings, work.audit_id))
+    rows, _ = attempt("keeping findings", lambda: _found_before_as_now(work, facts))
     if rows is None:
-        columns["notes"] += (failure,)
-        return
+        found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result)))
+        if found is None:
+            columns["notes"] += (failure,)
+            return
+        rows, failure = attempt("writing findings", lambda: findings_table(found.findings, work.audit_id))
+        if rows is None:
+            columns["notes"] += (failure,)
+            return
+        columns["notes"] += tuple(found.notes)
     # Not in an attempt: an audit that lost its claim ends here.
     work.writer.append_table(FINDINGS, rows)
     columns["rows_added"][FINDINGS] = rows.num_rows
-    columns["notes"] += tuple(found.notes)
+
+
+def _found_before_as_now(work: AuditWork, facts: LedgerFacts) -> pa.Table | None:
+    """The findings of the audit before if this one can find nothing else, because neither read anything, and both have
+    the same row of the ledger. None: it has to look. Looking is more than half of an audit with nothing new."""
+    before, columns = work.before, facts.columns
+    if before is None or columns["rows_added"] or facts.shortfall or [*(before.rows_added or ())] != [FINDINGS]:
+        return None
+    is_same = all(getattr(before, name) == value for name, value in columns.items() if name != "rows_added")
+    if not is_same or before.software_version != __version__:
+        return None
+    rows = work.lake.rows(FINDINGS, conditions=[Condition("audit_id", "==", before.audit_id)])
+    is_whole = len(rows) == (before.rows_added or {})[FINDINGS]
+    return with_columns(rows, audit_id=constant(work.audit_id, len(rows), pa.int64())) if is_whole else None
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
@@ -425,18 +449,18 @@ def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
     return table_of_rows(FINDINGS, (*Finding._fields, "severity"), rows, audit_id=audit_id)
 
 
-def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
+def evidence_of(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> Evidence:
     """The audit's knowledge once all but its own row of the ledger is written."""
     lake, partitions = work.lake, facts.columns["partitions"]
     as_of: datetime = facts.columns["as_of"]
     given = {each.offsets_partition for each in work.plan.partitions}
     not_given = [each for each in partitions if each.offsets_partition not in given and work.source is not None]
-    read = [each for each in progress if not each.is_reread]
+    read = [each for each in result.progress if not each.is_reread]
     return Evidence(
         LakeTables(lake),
         work.audit_id,
         as_of,
-        to_datetime(facts.moment.known_until_ms),
+        to_datetime(result.moment.known_until_ms),
         work.settings.retention_ms,
         tuple(LargeRecord(each.offsets_partition, *fields) for each in read for fields in each.large_records),
         tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),
@@ -478,53 +502,45 @@ class LakeTables:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self._files: dict[str, list[TableFile]] = {}
-        self._small: dict[str, pa.Table] = {}
+        self._small: dict[str, pa.Table | None] = {}
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
-        if name not in self._files:
-            self._files[name] = self.lake.table(name).files()
-        if self._is_small(name):
-            if name not in self._small:
-                self._small[name] = self.lake.rows(name, files=self._files[name])
-            rows, where = self._small[name], expression_of(conditions)
+        if (rows := self._whole(name)) is not None:
+            where = expression_of(conditions)
             return (rows if where is None else rows.filter(where)).select(columns)
-        files = self._files[name]
-        return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
+        return self.lake.rows(name, files=self._files[name], columns=columns, conditions=conditions)
 
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
-        columns = arrow_schema(name).names
-        if name not in self._files:
-            self._files[name] = self.lake.table(name).files()
-        if self._is_small(name) or self.lake.replaced.touches(name):
-            return self.rows(name, columns, *conditions)
+        if self._whole(name) is not None or self.lake.replaced.touches(name):
+            return self.rows(name, arrow_schema(name).names, *conditions)
         found = self.lake.dataset(
             name, [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
         )
         return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
-    def _is_small(self, name: str) -> bool:
-        """Whether Delta's log counts few rows; the count may include deleted rows. From history only the few files
+    def _whole(self, name: str) -> pa.Table | None:
+        """The table's rows; None: Delta's log counts many, perhaps deleted ones, too. From history only the few files
         of an audit are read."""
-        counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
-        return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS
+        if name not in self._files:
+            files = self._files[name] = self.lake.table(name).files()
+            counts = sum(file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in files)
+            is_small = TABLES[name].kind != "history" and counts <= SMALL_TABLE_ROWS
+            self._small[name] = self.lake.rows(name, files=files) if is_small else None
+        return self._small[name]
 
-
-# The number of names on a line of the screen; the tables have all.
-NAMES_REPORTED = 3
 
 GroupKey = tuple[int, str]
 
 
-@dataclass(frozen=True)
-class CurrentTables:
+class CurrentTables(NamedTuple):
     """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
     the number of offsets that expire at the next check."""
 
-    states: Mapping[GroupKey, str] = field(default_factory=dict)
-    rows: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[GroupKey, str] = {}
+    rows: Mapping[str, int] = {}
     expiring: int = 0
 
-    @cached_property
+    @property
     def names(self) -> set[str]:
         """The names of the groups; one may be in two offsets partitions."""
         return {group_id for _, group_id in self.states}

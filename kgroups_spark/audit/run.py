@@ -338,7 +338,7 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
                 "by --engine local or a session of local[*]"
             )
         why = make_writable(lake)
-        before_claim = lake.without_memory()
+        before_claim = Lake(spark, options.lake)  # what it remembers may soon change
         last = Ledger(before_claim).last_finished()
         if last is not None:  # another cluster's log is refused before a number is claimed
             _planned(before_claim, last, source, options, is_claimed=False)
@@ -349,7 +349,7 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
         make_again(claim.fence, gone)
         clear_up(claim)
         facts = _known_facts(lake, newest_audits, source)
-        settings = replace(source.settings, states=Settings.of(facts))
+        settings = source.settings._replace(states=Settings.of(facts))
         plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
         work = AuditWork(
             lake,
@@ -517,13 +517,13 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
         notes, before = [*filter(None, (why,)), *claim.notes], claim.before
         assert before is not None
         known = Settings.of(_known_facts(lake, newest_audits))
-        settings = replace(options.settings(before), states=known)
+        settings = options.settings(before)._replace(states=known)
         work = AuditWork(
             lake,
             NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
             AuditPlan([], before.cluster_id),
             before,
-            replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None),
+            saved_state(lake, claim, settings.release_version)._replace(why_rebuilt=None),
             settings,
             options.progress,
             chosen_partitions=True,

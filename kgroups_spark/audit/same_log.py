@@ -94,7 +94,7 @@ class KnownReadings(NamedTuple):
     def cut(self, log: PartitionLog, before: PartitionProgress, refused: AnotherLog) -> CutBack:
         """The cut of the log. Raises `refused`, or AnotherLog, if it may be another log."""
         found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
-        if found is not None and self.is_reduced(found, before.offsets_partition):
+        if found is not None and found.from_offset < self.reduced_to(before.offsets_partition):
             refused = AnotherLog(
                 f"{log.where} differs from offset {found.from_offset} on, in history that kgroups maintain --keep has "
                 "reduced: use a new lake"
@@ -107,10 +107,6 @@ class KnownReadings(NamedTuple):
         raise AnotherLog(
             f"{refused}; if the log has changed, --accept-log-change replaces what the lake has of it"
         ) from refused
-
-    def is_reduced(self, cut: CutBack, offsets_partition: int) -> bool:
-        """Whether history has been reduced beyond the cut, so that history before it can no longer be replayed."""
-        return cut.from_offset < self.reduced_to(offsets_partition)
 
     def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
         entries = (before, *self._counting(before.offsets_partition))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -31,7 +31,6 @@ from kgroups_spark.coordinator.transaction_shard import (
     Verdict,
     verdict,
 )
-from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings.finders import listing_row
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -40,7 +39,7 @@ from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
 from kgroups_spark.offsets.columns import milliseconds
-from kgroups_spark.replay.ranges import RangeProgress, newest_time, not_corrected_notes
+from kgroups_spark.replay.ranges import RangeProgress, newest_time
 from kgroups_spark.replay.state_logs import StateShardRead, StateShardWork
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.columns import Condition
@@ -50,11 +49,10 @@ from kgroups_spark.words import counted, to_datetime, to_epoch_ms
 StateLogs = Mapping[str, Sequence[PartitionLog]]
 
 
-@dataclass(frozen=True)
-class StatePlan:
+class StatePlan(NamedTuple):
     """The plans by topic. `before`: the last finished audit; None: none has finished."""
 
-    plans: Mapping[str, AuditPlan] = field(default_factory=dict)
+    plans: Mapping[str, AuditPlan] = {}
     before: AuditRow | None = None
 
     @property
@@ -82,50 +80,36 @@ class StatePlan:
     def _known(self) -> tuple[PartitionProgress, ...]:
         return self.before.state_partitions if self.before else ()
 
+    def settled(self, reads: Sequence[StateShardRead]) -> StatePlan:
+        """See AuditPlan."""
+        return self._replace(
+            plans={topic: plan.settled(progress_of(topic, reads)) for topic, plan in self.plans.items()}
+        )
+
     def entries(self, reads: Sequence[StateShardRead]) -> list[PartitionProgress]:
         """The ledger's entry of each partition: how far it has now been read."""
-        progress: dict[tuple[str, int], list[RangeProgress]] = {}
-        for read in reads:
-            for each in read.progress:
-                progress.setdefault((read.topic, each.offsets_partition), []).append(each)
         found = {(each.topic or "", each.offsets_partition): not_read_now(each) for each in self._known}
         for topic, plan in self.plans.items():
             for partition in plan.partitions:
-                place = (topic, partition.offsets_partition)
-                ranges = progress.get(place, [])
-                if any(r.given_up is not None for r in ranges):
-                    continue
+                number = partition.offsets_partition
+                ranges = [each for each in progress_of(topic, reads) if each.offsets_partition == number]
                 entry = replace(read_now(partition, ranges), topic=topic)
                 if _is_deleted_from(topic):  # DeleteRecords removes only records that newer snapshots replace
                     entry = replace(entry, lost_from=None, lost_to=None)
-                found[place] = replace(entry, newest_log_timestamp=_newest(partition, ranges))
+                found[topic, number] = replace(entry, newest_log_timestamp=_newest(partition, ranges))
         return [found[place] for place in sorted(found)]
 
-    def require_replaced(self, reads: Sequence[StateShardRead]) -> None:
-        """Raises KgroupsError if a log that replaces another one could not be read to its end."""
-        for read in reads:
-            for each in read.progress:
-                if each.given_up and each.offsets_partition in self.plans[read.topic].replaced:
-                    raise KgroupsError(
-                        f"{read.topic}-{each.offsets_partition} has changed, and {each.given_up}: try again"
-                    )
-
-    def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
-        notes = []
+    def notes(self, reads: Sequence[StateShardRead]) -> Iterator[str]:
         for topic, plan in self.plans.items():
-            losses = [] if _is_deleted_from(topic) else plan.losses
-            notes += [f"{topic}: {note}" for note in (*losses, *plan.notes, *plan.left_notes)]
-        for read in reads:
-            notes += [f"{read.topic}: {note}" for note in not_corrected_notes(read.progress)]
-            lost = [each for each in read.progress if each.given_up]
-            notes += [
-                f"{read.topic}: partition {p.offsets_partition} is left to the next audit: {p.given_up}" for p in lost
-            ]
-            if read.gone:
-                is_, was = ("is", "was") if read.gone == 1 else ("are", "were")
-                keys = f"{counted(read.gone, 'key')} that {is_} no longer in the log"
-                notes.append(f"{read.topic}: {keys} {was} removed from the tables")
-        return notes
+            yield from (f"{topic}: {note}" for note in (() if _is_deleted_from(topic) else plan.losses))
+        for read in (each for each in reads if each.gone):
+            is_, was = ("is", "was") if read.gone == 1 else ("are", "were")
+            keys = f"{counted(read.gone, 'key')} that {is_} no longer in the log"
+            yield f"{read.topic}: {keys} {was} removed from the tables"
+
+
+def progress_of(topic: str, reads: Sequence[StateShardRead]) -> list[RangeProgress]:
+    return [each for read in reads if read.topic == topic for each in read.progress]
 
 
 def plan_state_logs(

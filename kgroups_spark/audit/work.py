@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -39,7 +39,6 @@ from kgroups_spark.replay.ranges import (
     known_times,
     live_as_of,
     newest_time,
-    not_corrected_notes,
     ranges_by_fetcher,
     ranges_by_task,
 )
@@ -63,8 +62,7 @@ from kgroups_spark.words import counted, sized, to_epoch_ms
 NOT_REBUILT = ("group_traffic", "topic_offsets", "cluster_facts", "previous_offset_expiry", "audits")
 
 
-@dataclass(frozen=True)
-class SavedState:
+class SavedState(NamedTuple):
     """`audit_id`: the audit with the checkpoints to start from; None: there are none.
 
     `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
@@ -78,7 +76,7 @@ class SavedState:
     why_rebuilt: str | None = None
     kept_audit_id: int | None = None
     topics: tuple[Sighting, ...] = ()
-    rows: Mapping[int, int] = field(default_factory=dict)
+    rows: Mapping[int, int] = {}
     has_decoded_again: bool = False
 
 
@@ -253,7 +251,7 @@ def known_topics(names: TopicNames) -> Topics:
     return topics
 
 
-# The number of names in a note; checkpoints have all.
+# The number of names in a note and on a line of the screen; the tables have all.
 NAMES_REPORTED = 3
 IN_ORDER = ("group", "noted", "producer")
 
@@ -290,10 +288,7 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         number, entry_type, stays = kind
         names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
         by_partition.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
-    return [
-        *not_corrected_notes(progress),
-        *(f"partition {each} was read again, but has no new record: not corrected" for each in sorted(in_vain)),
-    ] + [
+    return [f"partition {each} was read again, but has no new record: not corrected" for each in sorted(in_vain)] + [
         f"partition {number} was corrected: compaction removed records before we read them: {'; '.join(each)}"
         for number, each in by_partition.items()
     ]
@@ -386,9 +381,12 @@ class AuditWork:
         return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"
 
     def settle(self, progress: list[RangeProgress]) -> list[RangeProgress]:
-        """Takes the partitions that stage 1 gave up out of the plan; returns the progress of the others."""
+        """Takes the partitions that stage 1 gave up out of the plan; returns the progress of the others. Raises
+        KgroupsError if nothing could be read to its end."""
         self.plan = self.plan.settled(progress)
-        given_up = {each.offsets_partition for each in progress if each.given_up is not None}
+        given_up = {each.offsets_partition: each.given_up for each in progress if each.given_up is not None}
+        if given_up and not (self.plan.new_ranges or self.plan.reread_ranges):
+            raise KgroupsError(f"nothing could be read to its end: {next(iter(given_up.values()))}")
         return [each for each in progress if each.offsets_partition not in given_up]
 
     @property
@@ -460,8 +458,7 @@ def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) 
     work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """The moment of an audit's decisions; times in epoch ms.
 
     known_until_ms  the time up to which the log is complete; not after as_of

@@ -19,7 +19,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -296,7 +296,7 @@ def _lines(segments: Segments) -> Iterator[Line]:
             yield from lines.of(path, item)
         if reading.held_back is not None:
             say(f"{reading.unconfirmed}; audits read it once another batch follows it")
-            for path, item in SegmentReading(replace(span, pieces=[reading.held_back])).items():
+            for path, item in SegmentReading(span._replace(pieces=[reading.held_back])).items():
                 yield from (line | {"unconfirmed": reading.unconfirmed} for line in lines.of(path, item))
         if reading.half_written is not None:
             path, position, why = reading.half_written

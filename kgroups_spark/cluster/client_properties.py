@@ -101,16 +101,11 @@ class ClientProperties:
         return f"ClientProperties({self.bootstrap_servers}: {', '.join(self.names) or 'no properties'})"
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of kafka-python's KafkaConnectionManager, from the properties; it has defaults for the others.
+        """The settings of a connection, by kafka-python's names; its SASL mechanisms take them, too.
 
         Each call creates new ones in the process that uses them, because an SSLContext cannot be pickled.
-        KafkaAdminClient accepts them too, except socket_connection_setup_timeout_ms and -_max_ms.
         """
-        settings = {
-            "bootstrap_servers": self.bootstrap_servers,
-            "security_protocol": self.security_protocol,
-            **self._settings,
-        }
+        settings = {"security_protocol": self.security_protocol, **self._settings}
         if self._tls is not None:
             settings["ssl_context"] = self._tls.context()
         if self._sasl is not None:
@@ -139,7 +134,8 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
     protocol = one_of("security.protocol", given.get("security.protocol", "PLAINTEXT").upper(), PROTOCOLS)
     found_tls = tls(given, notes) if protocol.endswith("SSL") else None
     found_sasl, secrets = sasl(given, notes) if protocol.startswith("SASL") else (None, Secrets())
-    _note_what_has_no_effect(protocol, given, found_sasl, notes)
+    if found_sasl and protocol == "SASL_PLAINTEXT" and found_sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
+        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent in clear text")
     return ClientProperties(
         bootstrap_servers=_addresses(bootstrap_servers),
         names=tuple(sorted(name for name in given if name in USED)),
@@ -183,17 +179,6 @@ def _about_unknown(name: str) -> str:
         "a line is not a property of Kafka's clients (not shown, it may be part of a value): is a backslash missing "
         "at the end of the previous line?"
     )
-
-
-def _note_what_has_no_effect(
-    protocol: str, given: Mapping[str, str], found_sasl: Sasl | None, notes: list[str]
-) -> None:
-    for prefix, is_used in (("ssl.", protocol.endswith("SSL")), ("sasl.", protocol.startswith("SASL"))):
-        without_effect = sorted(name for name in given if name.startswith(prefix) and name in USED)
-        if without_effect and not is_used:
-            notes.append(f"security.protocol is {protocol}: {', '.join(without_effect)} without effect")
-    if found_sasl and protocol == "SASL_PLAINTEXT" and found_sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
-        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent in clear text")
 
 
 def _addresses(bootstrap_servers: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 
@@ -29,6 +29,7 @@ from kgroups_spark.cluster.connection import (
     place_of,
 )
 from kgroups_spark.cluster.requests import (
+    MAX_WAIT_MS,
     PASSING,
     UNKNOWN_TOPIC,
     ClusterUnreachable,
@@ -52,9 +53,8 @@ from kgroups_spark.errors import KgroupsError
 
 EARLIEST, LATEST = -2, -1
 
-# Kafka's own defaults, in seconds.
-CONNECTION_TIMEOUT, LONGEST_CONNECTION_TIMEOUT = 10.0, 30.0
-METADATA_AGE = 300.0
+# Kafka's own defaults, in seconds: socket.connection.setup.timeout.max.ms, metadata.max.age.ms.
+CONNECTION_TIMEOUT, METADATA_AGE = 30.0, 300.0
 # For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
 # The share of the time left in which one of several brokers must have taken a connection.
@@ -74,7 +74,6 @@ class Cluster:
         self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
         self._request_timeout = self._settings["request_timeout_ms"] / 1000
         self._bootstrap = addresses(client.bootstrap_servers)
-        self._failed: Counter[Address] = Counter()  # attempts to connect since the last that succeeded
         self._asked_at: dict[str, float] = {}  # topic: when its metadata came
         self._nodes: dict[int, Address] = {}
         self._connections: dict[Address, BrokerConnection] = {}
@@ -142,7 +141,6 @@ class Cluster:
         offset: int,
         *,
         max_bytes: int,
-        max_wait_ms: int = 500,
         topic_id: str | None = None,
         last_epoch: int | None = None,
     ) -> FetchAnswer:
@@ -166,12 +164,11 @@ class Cluster:
             leader_epoch=metadata.leader_epoch,
             last_epoch=last_epoch,
             max_bytes=max_bytes,
-            max_wait_ms=max_wait_ms,
         )
         try:
             timeout = min(self._request_timeout, max(self.timeout_ms / 1000, LEAST_TIME))
             connection = self._connection(self._nodes[metadata.leader], timeout)
-            response = self._ask(connection, request, timeout + max_wait_ms / 1000)
+            response = self._ask(connection, request, timeout + MAX_WAIT_MS / 1000)
         except NoAnswerInTime as err:
             return no_records("REQUEST_TIMED_OUT", str(err))
         except Disconnected as err:
@@ -261,7 +258,9 @@ class Cluster:
             connection = self._connection(self._nodes[leader], timeout)
             response = self._ask(connection, request, timeout)
         except Disconnected as err:
-            lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{self._source_of(self._nodes[leader])}")
+            # An address that nobody gave us, that of a listener for other networks, is often unreachable.
+            source = "" if self._nodes[leader] in self._bootstrap else _FROM_LISTENERS
+            lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{source}")
             return dict.fromkeys(asked, lost)
         reported = {
             (topic.name, answer.partition_index): offset_answer(answer)
@@ -284,14 +283,11 @@ class Cluster:
         if open_one is not None and not open_one.has_expired:
             return open_one
         self._drop(address)
-        patient = min(timeout, CONNECTION_TIMEOUT * 2 ** min(self._failed[address], 9), LONGEST_CONNECTION_TIMEOUT)
-        self._failed[address] += 1
         try:
-            self._connections[address] = BrokerConnection(address, self._settings, patient)
+            self._connections[address] = BrokerConnection(address, self._settings, min(timeout, CONNECTION_TIMEOUT))
         except KgroupsError as err:
             # Its text has words of the broker and of a token endpoint.
             raise type(err)(self._client.without_secrets(str(err))) from None
-        self._failed[address] = 0
         return self._connections[address]
 
     def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:
@@ -313,14 +309,12 @@ class Cluster:
         if node_id is None:
             # A name that does not resolve is reported at once.
             time = f" in {elapsed:.0f} s" if elapsed >= 0.5 else ""
-            return ClusterUnreachable(f"no broker has answered{time}: {causes}")
+            is_refused = not self._nodes and re.search("closed|reset|failed", causes)
+            advice = "; is security.protocol that of the port, with TLS and SASL, or without?" if is_refused else ""
+            return ClusterUnreachable(f"no broker has answered{time}: {causes}{advice}")
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
         return ClusterUnreachable(f"broker {node_id} has not answered in {elapsed:.0f} s: {causes}{_FROM_LISTENERS}")
-
-    def _source_of(self, address: Address) -> str:
-        """A hint for an address that nobody gave us: that of a listener for other networks is often unreachable."""
-        return "" if address in self._bootstrap else _FROM_LISTENERS
 
 
 def addresses(bootstrap_servers: str) -> list[Address]:
@@ -345,15 +339,14 @@ TIMEOUT_MS = 15_000
 AT_ONCE = 500
 
 
-@dataclass(frozen=True)
-class Configs:
+class Configs(NamedTuple):
     """A resource's configuration as a broker reports it: value (None: it is secret) and ConfigSource by name.
 
     `error`: Kafka's name of the reason for no answer.
     """
 
-    values: dict[str, str | None] = field(default_factory=dict)
-    sources: dict[str, int] = field(default_factory=dict)
+    values: Mapping[str, str | None] = {}
+    sources: Mapping[str, int] = {}
     error: str | None = None
 
 

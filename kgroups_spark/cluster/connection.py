@@ -15,10 +15,8 @@ import io
 import random
 import socket
 import ssl
-import struct
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
@@ -30,14 +28,12 @@ from kafka.version import __version__
 
 from kgroups_spark.cluster.client_properties import SOCKET_OPTIONS
 from kgroups_spark.cluster.requests import (
-    AuthenticationFailed,
     KafkaRefused,
     Throttled,
-    WrongProtocol,
     error_name,
-    require_no_wrong_null,
 )
 from kgroups_spark.cluster.sasl import require_strong
+from kgroups_spark.errors import KgroupsError
 
 # A socket to a broker, with TLS or without, and the reason of its failure in words.
 
@@ -55,7 +51,7 @@ class UnknownHost(Disconnected):
 
 def connected(address: Address, settings: Mapping[str, Any], deadline: float) -> socket.socket:
     """A socket to that place, with TLS if security.protocol has it. `settings`: see ClientProperties; `deadline`: by
-    time.monotonic(). Raises Disconnected, AuthenticationFailed, WrongProtocol."""
+    time.monotonic(). Raises Disconnected, KgroupsError."""
     plain = _plain_socket(address, deadline)
     if not str(settings.get("security_protocol")).endswith("SSL"):
         return plain
@@ -72,11 +68,6 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
     except TimeoutError as err:
         raise Disconnected(f"{place_of(address)} does not answer in the TLS handshake") from err
     except OSError as err:
-        if _answers_in_plain(address, seconds_until(deadline)):
-            raise WrongProtocol(
-                f"{place_of(address)} speaks Kafka's protocol without TLS: security.protocol has to be "
-                "PLAINTEXT or SASL_PLAINTEXT there"
-            ) from err
         if is_tls_alert(err):
             raise refused_tls(address, err) from err
         raise Disconnected(f"the TLS handshake with {place_of(address)} failed: {in_words(err)}") from err
@@ -86,48 +77,20 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
     return secured
 
 
-def _answers_in_plain(address: Address, timeout: float) -> bool:
-    """Whether a port answers ApiVersions (version 0) without TLS: a length, then the correlation id of the request."""
-    correlation_id = 1
-    request = struct.pack(">ihhih", 10, ApiVersionsRequest.API_KEY, 0, correlation_id, -1)
-    try:
-        with socket.create_connection(address, timeout) as plain:
-            plain.sendall(request)
-            return plain.recv(8, socket.MSG_WAITALL)[4:] == correlation_id.to_bytes(4, "big")
-    except OSError:
-        return False
-
-
 def _plain_socket(address: Address, deadline: float) -> socket.socket:
-    """Connected. Raises Disconnected."""
+    """Connected, to the first of the name's addresses that answers. Raises Disconnected."""
     try:
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        plain = socket.create_connection(address, seconds_until(deadline))
     except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
         raise UnknownHost(f"{place_of(address)!r} is not an address: {err}") from err
     except socket.gaierror as err:
         kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
         raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
-    failures: list[OSError] = []
-    for number, (family, kind_of, protocol, _, place) in enumerate(found):
-        try:
-            plain = socket.socket(family, kind_of, protocol)
-        except OSError as err:  # this machine has no IPv6
-            failures.append(err)
-            continue
-        try:
-            for option in SOCKET_OPTIONS:
-                plain.setsockopt(*option)
-            # An address that drops packets leaves time for the others.
-            plain.settimeout(seconds_until(deadline) / (len(found) - number))
-            plain.connect(place)
-            # On one machine a connection to a port without a listener can connect to itself.
-            if plain.getsockname() != plain.getpeername():
-                return plain
-            failures.append(ConnectionRefusedError())
-        except OSError as err:
-            failures.append(err)
-        plain.close()
-    raise Disconnected(_why_not(address, failures[0])) from failures[0]
+    except OSError as err:
+        raise Disconnected(_why_not(address, err)) from err
+    for option in SOCKET_OPTIONS:
+        plain.setsockopt(*option)
+    return plain
 
 
 def seconds_until(deadline: float) -> float:
@@ -153,15 +116,15 @@ def is_tls_alert(err: OSError) -> bool:
     return isinstance(err, ssl.SSLError) and "ALERT" in (err.reason or "")
 
 
-def refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
-    return AuthenticationFailed(
+def refused_tls(address: Address, err: OSError) -> KgroupsError:
+    return KgroupsError(
         f"{place_of(address)} rejected our side of the TLS handshake ({in_words(err)}): it may require a client "
         "certificate (ssl.keystore.location), or a different one"
     )
 
 
-def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
-    return AuthenticationFailed(
+def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> KgroupsError:
+    return KgroupsError(
         f"the certificate of {place_of(address)} is not trusted: {err.verify_message}; ssl.truststore.location must "
         "have the authority that signed it, the broker's name must be in it, and this machine's clock must be right"
     )
@@ -196,10 +159,9 @@ class BrokerConnection:
     def __init__(self, address: Address, settings: Mapping[str, Any], timeout: float) -> None:
         """`settings`: see ClientProperties; `timeout` in seconds for all of it.
 
-        Raises Disconnected, AuthenticationFailed, WrongProtocol, KafkaRefused.
+        Raises Disconnected, KgroupsError.
         """
         self.address = address
-        self._is_new = True  # no answer yet after ApiVersions and SASL
         self._settings = settings
         self._correlation_id = 0
         self._ready_at = 0.0  # the broker throttles us until then; time.monotonic()
@@ -212,7 +174,7 @@ class BrokerConnection:
             self.versions = BrokerVersionData(
                 api_versions={api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
             )
-            if self._is_sasl:
+            if str(settings.get("security_protocol")).startswith("SASL_"):
                 self._authenticate(deadline)
         except BaseException:
             self.close()
@@ -239,13 +201,7 @@ class BrokerConnection:
         time.sleep(throttled)
         if request.API_VERSION is None:
             request.API_VERSION = self.version_of(request)
-        try:
-            response = self._exchange(request, time.monotonic() + timeout)
-        except Disconnected:
-            if self._is_new and not self._is_sasl:
-                self._require_no_sasl(timeout)
-            raise
-        self._is_new = False
+        response = self._exchange(request, time.monotonic() + timeout)
         self._used_at = time.monotonic()
         # KIP-219: since 2.0 the broker answers first, and expects us to keep quiet.
         throttle_ms: int = getattr(response, "throttle_time_ms", 0) or 0
@@ -268,10 +224,6 @@ class BrokerConnection:
     def __str__(self) -> str:
         return f"the broker at {place_of(self.address)}"
 
-    @property
-    def _is_sasl(self) -> bool:
-        return str(self._settings.get("security_protocol")).startswith("SASL_")
-
     def _negotiate(self, deadline: float) -> Any:
         """The broker's answer to ApiVersions. A broker older than our version of the request reports its own
         (KIP-511)."""
@@ -288,15 +240,15 @@ class BrokerConnection:
             version = older
 
     def _authenticate(self, deadline: float) -> None:
-        """SASL; raises AuthenticationFailed with the broker's words."""
+        """SASL; raises KgroupsError with the broker's words."""
         name = self._settings["sasl_mechanism"]
         answer = self._exchange(SaslHandshakeRequest(version=1, mechanism=name), deadline)
         error = error_name(answer.error_code)
         if error == "ILLEGAL_SASL_STATE":
             tls = "SSL" if self._settings["security_protocol"] == "SASL_SSL" else "PLAINTEXT"
-            raise WrongProtocol(f"{self} has no SASL on this port: set security.protocol to {tls}")
+            raise KgroupsError(f"{self} has no SASL on this port: set security.protocol to {tls}")
         if error is not None:
-            raise AuthenticationFailed(
+            raise KgroupsError(
                 f"{self} does not support sasl.mechanism {name} on this port; it has {', '.join(answer.mechanisms)}"
             )
         # Without the protocol the mechanism has nothing to warn of.
@@ -310,15 +262,15 @@ class BrokerConnection:
             answer = self._exchange(request, deadline)
             if error := error_name(answer.error_code):
                 detail = f": {answer.error_message}" if answer.error_message else ""
-                raise AuthenticationFailed(f"{self} rejected our {name} credentials: {error}{detail}")
+                raise KgroupsError(f"{self} rejected our {name} credentials: {error}{detail}")
             if name.startswith("SCRAM-") and len(sent) == 1:
                 self._require_strong_scram(name, sent[0], answer.auth_bytes)
             try:
                 mechanism.receive(answer.auth_bytes)
             except (ValueError, KeyError) as err:
-                raise AuthenticationFailed(f"{self} did not prove with {name} that it knows the password") from err
+                raise KgroupsError(f"{self} did not prove with {name} that it knows the password") from err
         if not mechanism.is_authenticated():
-            raise AuthenticationFailed(f"{self} rejected our {name} credentials")
+            raise KgroupsError(f"{self} rejected our {name} credentials")
         if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
             self._session_ends_at = time.monotonic() + SESSION_SHARE * lifetime_ms / 1000
 
@@ -326,26 +278,10 @@ class BrokerConnection:
         try:
             require_strong(sent, answer)
         except ValueError as err:
-            raise AuthenticationFailed(
+            raise KgroupsError(
                 f"{self} requests too weak a {name} handshake: {err}, which Kafka's own clients refuse; an attacker "
                 "may be impersonating the broker to learn the password"
             ) from err
-
-    def _require_no_sasl(self, timeout: float) -> None:
-        """Raises WrongProtocol if this is a port with SASL, which silently closes connections without it."""
-        with suppress(Disconnected):
-            probe = BrokerConnection(self.address, self._settings, timeout)
-            try:
-                request = SaslHandshakeRequest(version=1, mechanism="")
-                answer = probe._exchange(request, time.monotonic() + timeout)
-            finally:
-                probe.close()
-            if error_name(answer.error_code) != "ILLEGAL_SASL_STATE":
-                with_sasl = "SASL_SSL" if isinstance(self._socket, ssl.SSLSocket) else "SASL_PLAINTEXT"
-                raise WrongProtocol(
-                    f"{self} requires SASL on this port: set security.protocol to {with_sasl} and sasl.mechanism to "
-                    f"one of {', '.join(answer.mechanisms)}"
-                )
 
     def _exchange(self, request: Any, deadline: float) -> Any:
         """Sends a request whose version is set; the answer, decoded."""
@@ -370,24 +306,20 @@ class BrokerConnection:
             correlation_id = response_class.parse_header(head).correlation_id
             if correlation_id != self._correlation_id:
                 raise Disconnected(f"{self} answered request {correlation_id}, not {self._correlation_id}")
-            response = response_class.decode(frame[head.tell() :])
-            require_no_wrong_null(response)
-            return response
+            return response_class.decode(frame[head.tell() :])
         except Disconnected:
             raise
         except Exception as err:  # kafka-python's reading fails in many ways, assertions among them
-            raise WrongProtocol(f"{self} sent an invalid answer to {request.name}: {err}") from err
+            raise KgroupsError(f"{self} sent an invalid answer to {request.name}: {err}") from err
 
     def _receive(self, deadline: float) -> bytearray:
         """The next frame without its length."""
         prefix = self._exactly(4, deadline)
         size = int.from_bytes(prefix, "big", signed=True)
         if prefix[0] in (TLS_ALERT, TLS_HANDSHAKE) and prefix[1] == 3:
-            raise WrongProtocol(f"{place_of(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
+            raise KgroupsError(f"{place_of(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
         if not 0 <= size <= LARGEST_FRAME:
-            raise WrongProtocol(
-                f"{place_of(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}"
-            )
+            raise KgroupsError(f"{place_of(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}")
         return self._exactly(size, deadline)
 
     def _exactly(self, size: int, deadline: float) -> bytearray:

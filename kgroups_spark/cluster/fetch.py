@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import struct
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,8 +131,7 @@ LONGEST_THROTTLED = 10
 RETRIED = PASSING | {"THROTTLING_QUOTA_EXCEEDED"}
 
 
-@dataclass(frozen=True)
-class FetchLimits:
+class FetchLimits(NamedTuple):
     fetchers: int = 1  # that run at the same time
     max_bytes_per_second: int | None = None  # of all fetchers together; None: no limit
     timeout_ms: int = 60_000  # without progress
@@ -164,18 +163,6 @@ class Pace:
         time.sleep(max(0.0, self._ready_at - time.monotonic()))
 
 
-class LogTruncated(NotReadable):
-    """The log lost its end, and may have been appended to since: an unclean leader election, or lost disks."""
-
-
-class TopicGone(KgroupsError):
-    """The topic existed at planning and no longer exists, or is another one of the same name."""
-
-
-class UnreadableLog(NotReadable):
-    """The broker has bytes that are not batches, and cannot read past them."""
-
-
 class FetchedLog:
     """The batches of a piece, in log order, each whole: a BinaryFile for `read_segment`, to be read once from front to
     back. At most one answer of a broker is in memory.
@@ -185,7 +172,7 @@ class FetchedLog:
     `pace` is shared with other logs; None: not shared. `response_bytes`: bytes for one request, less than the pace
     allows.
 
-    readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and LeaderLost.
+    readinto raises LogStartMoved, LeaderLost, NotReadable for a log that was truncated or is damaged, and KgroupsError.
     """
 
     def __init__(
@@ -280,11 +267,11 @@ class FetchedLog:
             self._find_range()
         elif error in UNKNOWN_TOPIC:
             if elapsed >= UNKNOWN_TOPIC_SECONDS:
-                raise TopicGone(f"{self._place} no longer exists: the cluster answered {error}")
+                raise KgroupsError(f"{self._place} no longer exists: the cluster answered {error}")
         elif error == "TOPIC_AUTHORIZATION_FAILED":
             raise not_authorized("READ", f"topic {self._topic}")
         elif error == "CORRUPT_MESSAGE":
-            raise UnreadableLog(
+            raise NotReadable(
                 f"{self._place}: the leader cannot read its own log at offset {self._next_offset} (CORRUPT_MESSAGE): "
                 "move the leader to another replica, or restore the segment"
             )
@@ -292,16 +279,16 @@ class FetchedLog:
             raise KafkaRefused(f"{self._place} cannot be fetched from offset {self._next_offset} on: {error}")
 
     def _require_same_topic(self) -> None:
-        """Learns the current leader; raises TopicGone if the name now belongs to another topic."""
+        """Learns the current leader; raises KgroupsError if the name now belongs to another topic."""
         found = self._cluster.topics([self._topic])[self._topic].topic_id
         self._topic_id = self._topic_id or found
         if found is not None and found != self._topic_id:
-            raise TopicGone(
+            raise KgroupsError(
                 f"topic {self._topic} was deleted and created again: its id was {self._topic_id} and is now {found}"
             )
 
     def _find_range(self) -> None:
-        """The leader has no such offset: raises LogStartMoved or LogTruncated, or goes on from the log's start."""
+        """The leader has no such offset: raises LogStartMoved or NotReadable, or goes on from the log's start."""
         self._require_same_topic()
         place = (self._topic, self._partition)
         start = self._cluster.list_offsets([place], EARLIEST)[place].offset
@@ -323,8 +310,8 @@ class FetchedLog:
             # as no CRC covers it.
             self._tells_epoch, self._last_epoch = False, None
 
-    def _truncated(self, found: str) -> LogTruncated:
-        return LogTruncated(
+    def _truncated(self, found: str) -> NotReadable:
+        return NotReadable(
             f"{self._place} was truncated: {found} (an unclean leader election, or a broker that lost its disk)"
         )
 
@@ -348,7 +335,7 @@ class FetchedLog:
             self._max_bytes *= 2
             return memoryview(b"")
         if not found.trusted:
-            raise UnreadableLog(
+            raise NotReadable(
                 f"{self._place}: the leader's batch at offset {self._next_offset} is damaged ({found.diagnosis}): move "
                 "the leader to another replica, restore the segment, or audit the broker's segments (--segments)"
             )

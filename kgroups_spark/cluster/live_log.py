@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from kgroups_spark.cluster.client_properties import ClientProperties
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
@@ -116,8 +117,7 @@ class LiveLog(PartitionLog):
         return FetchedLog(self.cluster, piece, limits, pace=self.pace, response_bytes=response_bytes)
 
 
-@dataclass(frozen=True)
-class LiveLogs:
+class LiveLogs(NamedTuple):
     """The logs of a topic's partitions, by number, the partitions whose leaders did not answer, and notes on these."""
 
     topic: TopicMetadata
@@ -136,7 +136,7 @@ def live_logs(
     """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks.
 
     `max_bytes_per_second` limits the fetches of all logs together. A partition without a leader is left out, with a
-    note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a partition that does not exist, and KgroupsError if no
+    note. Raises NoOffsetsTopic, UsageError for a partition that does not exist, and KgroupsError if no
     partition can be read.
     """
     topic = _topic(cluster, topic_name)
@@ -212,8 +212,7 @@ def _require_readable(logs: Sequence[LiveLog]) -> None:
             log.headers_at(log.start)
 
 
-@dataclass(frozen=True)
-class Fetcher:
+class Fetcher(NamedTuple):
     """The settings with which a task fetches pieces. The text of this object shows no secret."""
 
     client: ClientProperties
@@ -249,7 +248,7 @@ class PieceOpener:
 
     def lose_patience(self) -> None:
         """Waits for leaders only AFTER_A_LOSS_MS from now on: the lost one probably led other partitions, too."""
-        self.limits = replace(self.limits, timeout_ms=min(self.limits.timeout_ms, AFTER_A_LOSS_MS))
+        self.limits = self.limits._replace(timeout_ms=min(self.limits.timeout_ms, AFTER_A_LOSS_MS))
         self.cluster.timeout_ms = min(self.cluster.timeout_ms, AFTER_A_LOSS_MS)
 
     @contextmanager

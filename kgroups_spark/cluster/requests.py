@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.errors import kafka_errors
 from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
@@ -20,6 +18,7 @@ from kgroups_spark.messages.schema import uuid_text
 OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
 # The first version of Fetch with topic ids, not names (KIP-516): a topic created again is then another one.
 FETCH_BY_ID = 13
+MAX_WAIT_MS = 500  # fetch.max.wait.ms, Kafka's default
 
 
 def metadata_request(names: Sequence[str] | None) -> MetadataRequest:
@@ -61,7 +60,6 @@ def fetch_request(
     leader_epoch: int,
     last_epoch: int | None,
     max_bytes: int,
-    max_wait_ms: int,
 ) -> FetchRequest:
     """Batches of one partition from `offset` on. `last_epoch`: the epoch of the batch before it; None: unknown."""
     kafkas_id = None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
@@ -74,7 +72,7 @@ def fetch_request(
         partition_max_bytes=max_bytes,
     )
     return FetchRequest(
-        max_wait_ms=max_wait_ms,
+        max_wait_ms=MAX_WAIT_MS,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
@@ -93,18 +91,6 @@ def fetch_request(
 
 class ClusterUnreachable(KgroupsError):
     """No answer in the time allowed: no listener, a name does not resolve, connections break, brokers are silent."""
-
-
-class AuthenticationFailed(KgroupsError):
-    """The broker rejected our credentials, or we do not trust its certificate."""
-
-
-class NotAuthorized(KgroupsError):
-    """An ACL is missing; the text names it."""
-
-
-class WrongProtocol(KgroupsError):
-    """The port's protocol differs from security.protocol, or is not Kafka's."""
 
 
 class KafkaRefused(KgroupsError):
@@ -158,53 +144,45 @@ def error_name(code: int) -> str | None:
     return known.message if known else f"error {code}"
 
 
-def not_authorized(operation: str, resource: str) -> NotAuthorized:
+def not_authorized(operation: str, resource: str) -> KgroupsError:
     """The error that names the ACL: `not_authorized("READ", "topic __consumer_offsets")`."""
-    return NotAuthorized(f"not authorized: grant {operation} on {resource}")
+    return KgroupsError(f"not authorized: grant {operation} on {resource}")
 
 
 # Brokers' answers, checked before any other code uses them.
-#
-# kafka-python decodes a null wherever the bytes have one; Kafka's own clients reject it where the protocol has none.
 
 
-@dataclass(frozen=True)
-class PartitionMetadata:
+class PartitionMetadata(NamedTuple):
     leader: int | None  # node id; None: no leader now
     leader_epoch: int  # -1: brokers before 2.1
     error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
 
 
-@dataclass(frozen=True)
-class TopicMetadata:
+class TopicMetadata(NamedTuple):
     name: str
     topic_id: str | None  # as Kafka prints it, 22 characters of URL-safe base64; None: none (before 2.8), or unknown
     partitions: dict[int, PartitionMetadata]
     error: str | None
 
 
-@dataclass(frozen=True)
-class OffsetAnswer:
+class OffsetAnswer(NamedTuple):
     """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason, by Kafka's name if it has
-    one. `leader_epoch` None: not known."""
+    one."""
 
     offset: int | None
-    leader_epoch: int | None
     error: str | None
-    detail: str = dataclasses.field(default="", compare=False)  # of NETWORK_EXCEPTION: what happened to the connection
+    detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
 
 
-@dataclass(frozen=True)
-class FetchAnswer:
+class FetchAnswer(NamedTuple):
     """A leader's answer for a partition: whole batches, except that the last may be cut.
 
-    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
+    With an error there are no records, and `high_watermark` may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
     answer back; the next request waits for the time in it.
     """
 
     records: bytes
     high_watermark: int
-    log_start_offset: int
     error: str | None
     detail: str = ""  # of NETWORK_EXCEPTION and REQUEST_TIMED_OUT: what happened to the connection
     diverges_at: int | None = None  # the log differs from this offset on: it was truncated and appended to
@@ -218,23 +196,6 @@ def said(answer: OffsetAnswer | FetchAnswer) -> str | None:
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
     """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
     return None if topic_id is None else uuid_text(topic_id.bytes)
-
-
-def require_no_wrong_null(answer: Any, where: str = "") -> None:
-    """Raises ValueError for a null where the protocol has none: an array, a struct or a text."""
-    version = answer.API_VERSION if hasattr(answer, "API_VERSION") else answer._version
-    for field in answer._struct.fields.values():
-        if not field.for_version_q(version) or field.tagged_field_q(version):
-            continue
-        is_struct_array = field.is_struct_array()
-        if not is_struct_array and not field.is_array() and not field.is_struct() and field.type_str != "string":
-            continue
-        value, name = getattr(answer, field.name), f"{where}{field.name}"
-        if value is None and not field.nullable_for_version_q(version):
-            raise ValueError(f"{name} is null")
-        if is_struct_array or (field.is_struct() and value is not None):
-            for each in (value or ()) if is_struct_array else (value,):
-                require_no_wrong_null(each, f"{name}.")
 
 
 def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
@@ -260,11 +221,11 @@ def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata
         else metadata
         for number, metadata in reported.partitions.items()
     }
-    return replace(reported, partitions=partitions)
+    return reported._replace(partitions=partitions)
 
 
 def no_offset(error: str, detail: str = "") -> OffsetAnswer:
-    return OffsetAnswer(None, None, error, detail)
+    return OffsetAnswer(None, error, detail)
 
 
 def offset_answer(answer: Any) -> OffsetAnswer:
@@ -272,11 +233,11 @@ def offset_answer(answer: Any) -> OffsetAnswer:
         return no_offset(error)
     if answer.offset < 0:
         return no_offset(f"an answer with offset {answer.offset}")
-    return OffsetAnswer(answer.offset, answer.leader_epoch if answer.leader_epoch >= 0 else None, None)
+    return OffsetAnswer(answer.offset, None)
 
 
 def no_records(error: str, detail: str = "") -> FetchAnswer:
-    return FetchAnswer(b"", -1, -1, error, detail)
+    return FetchAnswer(b"", -1, error, detail)
 
 
 def fetch_answer(response: Any, partition: int) -> FetchAnswer:
@@ -303,7 +264,6 @@ def fetch_answer(response: Any, partition: int) -> FetchAnswer:
     return FetchAnswer(
         records=answer.records or b"",
         high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
         error=None,
         diverges_at=diverging.end_offset if diverging is not None and diverging.end_offset >= 0 else None,
     )

@@ -13,13 +13,12 @@ import importlib.util
 import json
 import math
 import re
-import threading
 import time
 from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -48,10 +47,6 @@ from kgroups_spark.errors import KgroupsError, UsageError
 USED_LIFE = 0.8
 
 
-class NoToken(KgroupsError):
-    """No token could be obtained. Retriable failures have been retried."""
-
-
 @dataclass(frozen=True)
 class Token:
     """A token as it is sent, and its expiry in epoch seconds; None: unknown."""
@@ -60,29 +55,21 @@ class Token:
     expires_at_s: float | None
 
 
-class TokenSource(Protocol):
-    """Plain, hashable values with which any process can obtain a token."""
-
-    def new_token(self) -> Token:
-        """A new token. Raises NoToken."""
-
-    def secrets(self) -> Secrets: ...
-
+# Plain, hashable values with which any process can obtain a token.
+TokenSource: TypeAlias = "TokenEndpoint | TokenFile"
 
 _issued: dict[TokenSource, tuple[Token, float]] = {}  # the token, and when to request the next one (epoch seconds)
-_lock = threading.Lock()
 
 
 def current_token(source: TokenSource) -> str:
-    """A token with at least a fifth of its life left, a new one if necessary. Raises NoToken."""
-    with _lock:
-        now = time.time()
-        token, until_s = _issued.get(source, (None, now))
-        if token is None or now >= until_s:
-            token = source.new_token()
-            life_s = 0 if token.expires_at_s is None else token.expires_at_s - now
-            _issued[source] = token, now + life_s * USED_LIFE
-        return token.text
+    """A token with at least a fifth of its life left, a new one if necessary. Raises KgroupsError."""
+    now = time.time()
+    token, until_s = _issued.get(source, (None, now))
+    if token is None or now >= until_s:
+        token = source.new_token()
+        life_s = 0 if token.expires_at_s is None else token.expires_at_s - now
+        _issued[source] = token, now + life_s * USED_LIFE
+    return token.text
 
 
 def issued_secrets(source: TokenSource) -> Secrets:
@@ -118,7 +105,7 @@ class BearerTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python
         self._extensions = dict(extensions)
 
     def token(self) -> str:
-        """The current token. Raises NoToken."""
+        """The current token. Raises KgroupsError."""
         return current_token(self._source)
 
     def extensions(self) -> dict[str, str]:
@@ -149,7 +136,7 @@ class TokenEndpoint:
     tls: Tls | None = None  # None: plain HTTP
 
     def new_token(self) -> Token:
-        """A new token. Retries until the endpoint returns one or refuses, or time is up. Raises NoToken."""
+        """A new token. Retries until the endpoint returns one or refuses, or time is up. Raises KgroupsError."""
         end = time.monotonic() + RETRIED_FOR
         backoff_s = PAUSE
         while True:
@@ -164,7 +151,7 @@ class TokenEndpoint:
                 problem, is_final = str(err) or type(err).__name__, False
             left_s = end - time.monotonic()
             if is_final or left_s <= 0:
-                raise NoToken(
+                raise KgroupsError(
                     f"no token from {self.url} (sasl.oauthbearer.token.endpoint.url) for client {self.client_id}: "
                     f"{self.secrets().hide(problem)}"
                 )
@@ -187,8 +174,9 @@ class TokenEndpoint:
         text = body.get("access_token")
         if not isinstance(text, str) or not text.strip():
             # The answer is not shown, because it may contain other secrets.
-            raise NoToken(f"{self.url} (sasl.oauthbearer.token.endpoint.url) answered without an access_token")
-        return Token(text.strip(), expires_at_s(text.strip()) or _expiry_s(body))
+            raise KgroupsError(f"{self.url} (sasl.oauthbearer.token.endpoint.url) answered without an access_token")
+        life_s = as_seconds(body.get("expires_in"))
+        return Token(text.strip(), expires_at_s(text.strip()) or (None if life_s is None else time.time() + life_s))
 
     def secrets(self) -> Secrets:
         own = Secrets((self.client_secret,))
@@ -207,11 +195,6 @@ def _json_object(content: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}
-
-
-def _expiry_s(body: dict[str, Any]) -> float | None:
-    seconds = as_seconds(body.get("expires_in"))
-    return None if seconds is None else time.time() + seconds
 
 
 def _oauth_error(err: HTTPError) -> str:
@@ -235,14 +218,14 @@ class TokenFile:
     text: str = field(repr=False)
 
     def new_token(self) -> Token:
-        """The token. Raises NoToken if it has expired and the file cannot be read."""
+        """The token. Raises KgroupsError if it has expired and the file cannot be read."""
         expiry_s = expires_at_s(self.text)
         if expiry_s is None or time.time() < expiry_s:
             return Token(self.text, expiry_s)
         try:
             newer = token_file(self.path).text
         except UsageError as err:
-            raise NoToken(f"the token first read from {self.path} has expired, and now {err}") from err
+            raise KgroupsError(f"the token first read from {self.path} has expired, and now {err}") from err
         return Token(newer, expires_at_s(newer))
 
     def secrets(self) -> Secrets:
@@ -372,20 +355,16 @@ class Sasl:
         """kafka-python's settings sasl_*."""
         settings: dict[str, Any] = {"sasl_mechanism": self.mechanism}
         if self.username is not None:
-            settings["sasl_plain_username"] = self._sent_username(self.username)
+            # In SCRAM `=` and `,` are escaped (RFC 5802 section 5.1), which kafka-python 3.0 does not do.
+            is_scram = self.mechanism.startswith("SCRAM-")
+            escaped = self.username.replace("=", "=3D").replace(",", "=2C")
+            settings["sasl_plain_username"] = escaped if is_scram else self.username
             settings["sasl_plain_password"] = self.password
         if self.kerberos_service_name is not None:
             settings["sasl_kerberos_service_name"] = self.kerberos_service_name
         if self.tokens is not None:
             settings["sasl_oauth_token_provider"] = BearerTokens(self.tokens, dict(self.extensions))
         return settings
-
-    def _sent_username(self, username: str) -> str:
-        """The user name to send. In SCRAM `=` and `,` are escaped (RFC 5802 section 5.1), which kafka-python 3.0 does
-        not do."""
-        if self.mechanism.startswith("SCRAM-"):
-            return username.replace("=", "=3D").replace(",", "=2C")
-        return username
 
     def secrets(self) -> Secrets:
         """The password and tokens, including one issued to this process."""
@@ -439,7 +418,8 @@ def _misfit(mechanism: str, module: LoginModule, is_given: bool) -> str:
     if module.class_name not in known:
         return f"{start}, which needs {MODULES[mechanism][0]} in {JAAS_CONFIG}: its class is not Kafka's"
     fitting = " or ".join(name for name, modules in MODULES.items() if module.class_name in modules)
-    return f"{start}, but {JAAS_CONFIG} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
+    has = module.class_name.rpartition(".")[2]
+    return f"{start}, but {JAAS_CONFIG} has {has}, which is for {fitting}: set sasl.mechanism={fitting}"
 
 
 def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:

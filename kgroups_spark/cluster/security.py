@@ -62,10 +62,6 @@ def listed(value: str) -> list[str]:
 # Files with a client's properties, as Kafka's tools read them for --command-config (sources/files.py).
 
 
-# Far larger than any file of settings, certificates or tokens; needed because /dev/zero never ends.
-MOST_BYTES = 16 << 20
-
-
 def read_properties_file(path: str) -> dict[str, str]:
     """Names and values. Raises UsageError for a file that cannot be read, BadClientProperty for one that is not
     text."""
@@ -79,17 +75,13 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 
 def read_bytes(path: str, what: str) -> bytes:
-    """The whole file, of at most MOST_BYTES. Raises UsageError; its text has `what` the file is."""
+    """The whole file. Raises UsageError; its text has `what` the file is."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        return Path(path).read_bytes()
     except OSError as err:
         raise UsageError(f"{what} {path} cannot be read: {os.strerror(err.errno or 0)}") from err
     except ValueError as err:
         raise UsageError(f"{what} cannot be read: its path contains a NUL") from err
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"{what} {path} cannot be read: it has more than {MOST_BYTES >> 20} MiB")
-    return content
 
 
 # Removal of secrets from texts, in any of their written forms.
@@ -165,10 +157,6 @@ class LoginModule:
 
     class_name: str
     options: Mapping[str, str] = field(repr=False)
-
-    @property
-    def simple_name(self) -> str:
-        return self.class_name.rpartition(".")[2]
 
 
 def login_module(config: str) -> LoginModule:

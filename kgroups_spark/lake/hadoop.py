@@ -7,9 +7,10 @@ S3 it looks and then writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -54,9 +55,9 @@ class HadoopStore(Store):
 
     def __init__(self, spark: SparkSession) -> None:
         use_hadoops_storage(spark)
-        self.java = JavaClasses(spark._jvm)
+        self.java: JavaClasses = cache(partial(getattr, spark._jvm))
         self.hadoop: Any = spark._jsc.hadoopConfiguration()
-        if not self.java.has(LOG_STORES):
+        if isinstance(self.java(LOG_STORES), JavaPackage):
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
         # By the last listings of logs: the version of the newest checkpoint, and size and time of each file.
         self._checkpoints: dict[str, int] = {}
@@ -178,28 +179,12 @@ def _java_class(error: Py4JJavaError) -> str:
     return str(error.java_exception.getClass().getName())
 
 
-# Java classes and collections through py4j, without py4j's usual cost.
+# Finds classes of the driver's JVM by their full names, each once; py4j's package of that name if there is none.
 #
 # For every step of a dotted name py4j asks the JVM whether it is a class, and the JVM looks for each name that is none
 # in all of Spark's some three hundred jars. An iteration over a Java collection ends with a Java exception, which
 # PySpark translates with thirty such names. Together that was nearly half of a small night.
-
-
-class JavaClasses:
-    """Classes of the driver's JVM by their full names, each looked up once."""
-
-    def __init__(self, jvm: Any) -> None:
-        self._jvm = jvm
-        self._found: dict[str, Any] = {}
-
-    def __call__(self, name: str) -> Any:
-        """The class; py4j's package of that name if there is no such class."""
-        if name not in self._found:
-            self._found[name] = getattr(self._jvm, name)
-        return self._found[name]
-
-    def has(self, name: str) -> bool:
-        return not isinstance(self(name), JavaPackage)
+JavaClasses = Callable[[str], Any]
 
 
 def use_hadoops_storage(spark: SparkSession) -> None:
@@ -228,7 +213,7 @@ def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
     scheme, separator, rest = location.partition("://")
     if not files.is_s3(location) or (scheme != "s3a" and hadoop.get(f"fs.{scheme}.impl") is not None):
         return location
-    if not java.has("org.apache.hadoop.fs.s3a.S3AFileSystem"):
+    if isinstance(java("org.apache.hadoop.fs.s3a.S3AFileSystem"), JavaPackage):
         raise KgroupsError(
             "Hadoop's S3 is not on Spark's class path; conf/s3.conf puts it there, or spark-submit "
             f"--packages {','.join((DELTA_JAR, *S3_JARS))} --exclude-packages {','.join(NOT_FOR_S3)}"

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -138,13 +136,6 @@ class Lake:
             else:
                 lake._require_nothing_else_there()
                 lake._create_tables()
-        return lake
-
-    def without_memory(self) -> Lake:
-        """A copy of the lake that does not share cached properties and replaced ranges, which may soon change."""
-        lake = copy(self)
-        for name in ("properties", "replaced"):
-            lake.__dict__.pop(name, None)
         return lake
 
     def exists(self) -> bool:
@@ -344,6 +335,8 @@ def table_properties(table: Table) -> dict[str, str]:
 def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
     """The answers of the calls, in order. Threads help because small commits mostly wait. Raises the error of the first
     call, in that order, that failed."""
+    from concurrent.futures import ThreadPoolExecutor  # an audit that has nothing to create or clear up needs none
+
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(call) for call in calls]
         return [call.result() for call in running]

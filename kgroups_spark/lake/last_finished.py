@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -203,8 +201,7 @@ UNKNOWN = "unknown"
 HELD_BY_THIS_PROCESS: set[str] = set()
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(NamedTuple):
     """The process that runs an audit. Its text is in the ledger's column `owner`."""
 
     host: str
@@ -274,5 +271,7 @@ def process_start(pid: int) -> str | None:
         pass
     if Path("/proc/self/stat").exists():
         return None
+    import subprocess  # not on Linux
+
     answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip().replace(" ", "_") or None

@@ -253,10 +253,12 @@ class TableLog:
         return self._snapshot().features
 
     def refusal(self) -> str | None:
-        """The reason why the table cannot take a plain Parquet file, as the end of a sentence; None: it can."""
+        """The reason why the table cannot take a plain Parquet file, or lose one, as the end of a sentence; None: it
+        can."""
         found = self._snapshot()
-        reason = refusal(found.properties, found.metadata["schemaString"])
-        return reason if reason or found.is_plain else f"has features of Delta ({found.protocol})"
+        if found.properties.get("delta.appendOnly", "false").lower() == "true":
+            return "has delta.appendOnly"
+        return None if found.is_plain else f"has features of Delta ({found.protocol})"
 
     def files(self, version: int | None = None) -> list[TableFile]:
         return self._snapshot(version).files()
@@ -434,25 +436,6 @@ def metadata(schema_json: str, comment: str, properties: dict[str, str]) -> dict
             "createdTime": _now_ms(),
         }
     }
-
-
-def refusal(properties: dict[str, str], schema_json: str) -> str | None:
-    """The reason why a table with these properties and columns cannot take a plain Parquet file; None: it can."""
-    if properties.get("delta.columnMapping.mode", "none") != "none":
-        return "has column mapping"
-    if any(name.startswith("delta.constraints.") for name in properties):
-        return "has check constraints"
-    for feature in ("delta.enableRowTracking", "delta.enableDeletionVectors", "delta.appendOnly"):
-        if properties.get(feature, "false").lower() == "true":
-            return f"has {feature}"
-    for column in json.loads(schema_json)["fields"]:
-        special = SPECIAL_COLUMNS.intersection(column["metadata"])
-        if special:
-            return f"has a column {column['name']} with {min(special)}"
-    return None
-
-
-SPECIAL_COLUMNS = {"delta.generationExpression", "delta.identity.start", "delta.invariants", "CURRENT_DEFAULT"}
 
 
 _CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts>\d{10})\.)?parquet")

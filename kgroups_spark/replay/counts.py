@@ -208,7 +208,7 @@ def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -
     """The numbers of partitions under which all these groups hash to the partition."""
     hashes = np.array([java_hash(group_id) for group_id in group_ids], np.int64)
     counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
-    for magnitude in np.unique(np.where(hashes == -(1 << 31), 0, np.abs(hashes))).tolist():
+    for magnitude in set(np.where(hashes == -(1 << 31), 0, np.abs(hashes)).tolist()):
         counts = counts[magnitude % counts == offsets_partition]
     found: list[int] = counts.tolist()
     return found

@@ -3,7 +3,6 @@ process."""
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
@@ -11,10 +10,10 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
-from typing import Any, NamedTuple, Protocol, Self
+from stat import S_ISREG
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -294,8 +293,7 @@ class UnreadableFolder(NotReadable):
     """A folder that the file system does not let us list, or that no file system can open."""
 
 
-@dataclass(frozen=True)
-class FileVersion:
+class FileVersion(NamedTuple):
     """The identity of the file that a path names at a moment, by its file system. None: unknown."""
 
     size: int  # bytes
@@ -330,30 +328,11 @@ class Entry(NamedTuple):
         return 0 if self.version is None else self.version.size
 
 
-class OpenFile(Protocol):
-    """A file that is open for random access, with its identity."""
-
-    def seek(self, position: int, /) -> object: ...
-
-    def readinto(self, buffer: memoryview, /) -> int | None: ...
-
-    def read(self, size: int = -1, /) -> bytes: ...
-
-    def close(self) -> None: ...
-
-    def version(self) -> FileVersion | None:
-        """The file's present identity; None: unknown. For a local file it is the descriptor's, even if its path now
-        names another file. Raises FileNotFoundError for an object that is gone."""
-
-
 class LocalFile(io.FileIO):
-    """A local file. It stays readable if its path is deleted or names another file. Raises OSError also for anything
-    but a regular file: opening a pipe would wait for its other end, and a device may have no end."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, opener=_open_regular)
+    """A local file. It stays readable if its path is deleted or names another file."""
 
     def version(self) -> FileVersion:
+        """The identity of the open file, even if its path now names another one."""
         return _local_version(os.fstat(self.fileno()))
 
 
@@ -373,8 +352,8 @@ class StoredFile:
         return got
 
     def version(self) -> FileVersion:
-        """The object's identity, by one request: at first with the facts of a listing, later only size and ETag, if it
-        has one."""
+        """The object's present identity, by one request: at first with the facts of a listing, later only size and
+        ETag, if it has one. Raises FileNotFoundError if it is gone."""
         if self._was_asked and self._etag is not None:
             with self._system.open_input_file(self._inside) as now:
                 return FileVersion(now.size(), None, None, _etag(now))
@@ -383,21 +362,6 @@ class StoredFile:
         if info.type != fs.FileType.File:
             raise FileNotFoundError(f"{self._inside} is gone")
         return FileVersion(info.size or 0, info.mtime_ns, None, self._etag)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _open_regular(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    kind = os.fstat(descriptor).st_mode
-    if S_ISREG(kind) or S_ISDIR(kind):  # Python itself refuses a folder
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def _etag(file: fs.NativeFile) -> str | None:
@@ -471,19 +435,13 @@ def open_file(path: str) -> LocalFile | StoredFile:
     return LocalFile(inside) if isinstance(system, fs.LocalFileSystem) else StoredFile(system, inside)
 
 
-# A broker's checkpoint file for a million partitions has about this size.
-MOST_TEXT_BYTES = 64 << 20
-
-
 def read_text(path: str) -> str:
-    """The text of a small file. Raises UnreadableFolder if it cannot be read, or has more than MOST_TEXT_BYTES."""
+    """The text of a small file. Raises UnreadableFolder if it cannot be read."""
     try:
-        with open_file(path) as file:
-            content: bytes = file.read(MOST_TEXT_BYTES + 1)
+        with closing(open_file(path)) as file:
+            content: bytes = file.read()
     except OSError as err:
         raise UnreadableFolder(f"{path} cannot be read: {err}") from err
-    if len(content) > MOST_TEXT_BYTES:
-        raise UnreadableFolder(f"{path} cannot be read: it has more than {MOST_TEXT_BYTES >> 20} MiB")
     return content.decode("utf-8", errors="replace")
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.records.batches import BatchMark
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.damage import LARGEST_SPAN, Bounds
 from kgroups_spark.records.segment import scan_headers
-from kgroups_spark.sources.files import FileVersion, OpenFile, open_file
+from kgroups_spark.sources.files import FileVersion, LocalFile, StoredFile, open_file
 
 # A segment as it was listed: opened, and read only while it still is the listed file.
 
@@ -22,17 +22,12 @@ from kgroups_spark.sources.files import FileVersion, OpenFile, open_file
 LARGEST_OFFSET = (1 << 63) - 1  # that Kafka can have
 
 
-class UnreadableSegment(NotReadable):
-    """A segment file that the file system cannot read."""
-
-
 class SegmentChanged(KgroupsError):
     """A segment that is no longer the listed file: cleaned, merged, renamed, truncated or deleted. Its partition is
     listed again."""
 
 
-@dataclass(frozen=True)
-class SegmentFile:
+class SegmentFile(NamedTuple):
     """A listed segment. `is_last`: it is the last one of its log, so it may grow."""
 
     path: str  # opens in every process: an absolute path or a URI
@@ -56,7 +51,7 @@ class SegmentFile:
 class CheckedFile:
     """An open segment. Bytes are returned only if it still was the listed file after the read."""
 
-    def __init__(self, file: OpenFile, segment: SegmentFile) -> None:
+    def __init__(self, file: LocalFile | StoredFile, segment: SegmentFile) -> None:
         self._file, self._segment = file, segment
         self._expected = segment.version
         self.seek = file.seek
@@ -81,11 +76,9 @@ class CheckedFile:
             now = self._file.version()
         except FileNotFoundError as err:
             raise SegmentChanged(f"{self._segment.path} is gone") from err
-        if now is None:
-            return
         if not self._expected.is_still(now, may_grow=self._segment.is_last):
             raise SegmentChanged(f"{self._segment.path} is another file than the one that was listed")
-        self._expected = replace(self._expected, etag=now.etag)
+        self._expected = self._expected._replace(etag=now.etag)
 
 
 @contextmanager
@@ -103,12 +96,12 @@ def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_fi
 
 def scan_segment(segment: SegmentFile) -> tuple[BatchColumns, BatchColumns]:
     """The headers of a segment's sound batches, and of those that are held back at the log's end. Raises
-    UnreadableSegment, SegmentChanged."""
+    NotReadable, SegmentChanged."""
     try:
         with open_segment(segment) as file:
             return scan_headers(file, end=segment.size, bounds=segment.bounds)
     except OSError as err:
-        raise UnreadableSegment(f"{segment.path} cannot be read: {err}") from err
+        raise NotReadable(f"{segment.path} cannot be read: {err}") from err
 
 
 class LeaderLost(NotReadable):
@@ -123,8 +116,7 @@ class LogStartMoved(NotReadable):
         self.log_start_offset = log_start_offset
 
 
-@dataclass(frozen=True)
-class SegmentPiece:
+class SegmentPiece(NamedTuple):
     """Bytes `position` to `end` of one segment file; both are batch borders.
 
     `file`: the identity of the file (None: any file at the path). `mark`: the batch at `position` (None: there was

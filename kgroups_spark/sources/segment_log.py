@@ -25,7 +25,6 @@ from kgroups_spark.sources.partition_log import (
     SegmentChanged,
     SegmentFile,
     SegmentPiece,
-    UnreadableSegment,
     open_segment,
     scan_segment,
 )
@@ -45,7 +44,7 @@ NO_SEGMENTS = "no segment file (*.log)"
 class SegmentLog(PartitionLog):
     """One listed copy of a partition. Its methods may scan segments, each at most once.
 
-    They raise UnreadableSegment, and SegmentChanged if a segment is now another file: `asked` then lists it again.
+    They raise NotReadable, and SegmentChanged if a segment is now another file: `asked` then lists it again.
     """
 
     copy: PartitionCopy
@@ -147,7 +146,7 @@ class SegmentLog(PartitionLog):
         a copy keeps the files that the broker deleted. None: there is nothing. Raises NotReadable if they lack it."""
         later = [each for each in self.copy.segments if each.base_offset > segment.base_offset]
         starts = np.array([each.base_offset for each in later], np.int64)
-        batches, _ = scan_segment(replace(segment, next_base_offset=None))
+        batches, _ = scan_segment(segment._replace(next_base_offset=None))
         merged = batches[batches.base_offset >= starts.min(initial=LARGEST_OFFSET)]
         if not len(merged):
             return None
@@ -263,8 +262,7 @@ MOST_PLANS = 20
 Damage = tuple[str, int]  # name of a segment file, and a position in it
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in the files of `pieces`.
 
     `end_moves`: the end is the committed offset (None: unknown) at the last listing. `ends_log`: the last piece is the
@@ -311,8 +309,8 @@ class SegmentReading:
         self._pieces = list(span.pieces)
 
     def items(self) -> Iterator[tuple[str, RecordColumns | CorruptBatch]]:
-        """Records and corrupt batches with the path of their file, in log order. Raises UnreadableSegment,
-        KeepsChanging, and FolderNotFound if the whole partition is gone."""
+        """Records and corrupt batches with the path of their file, in log order. Raises NotReadable,
+        and FolderNotFound if the whole partition is gone."""
         plans = 0
         while self._pieces:
             piece = self._pieces.pop(0)
@@ -324,7 +322,7 @@ class SegmentReading:
                     raise keeps_changing(folder_of(piece.path)) from None
                 self._plan_again(folder_of(piece.path))
             except OSError as err:
-                raise UnreadableSegment(f"{piece.path} cannot be read: {err}") from err
+                raise NotReadable(f"{piece.path} cannot be read: {err}") from err
 
     def _plan_again(self, folder: str) -> None:
         span, self._wanted = self._span, self.next_offset
@@ -362,7 +360,7 @@ class SegmentReading:
                     if (end := self._merged_at(piece)) is not None:
                         self.damage.pop()
                         self._wanted = self.next_offset
-                        self._pieces.insert(0, replace(piece, end=end))
+                        self._pieces.insert(0, piece._replace(end=end))
                         return
                     yield piece.path, item
             self.size_bytes += reader.position - piece.position
@@ -373,7 +371,7 @@ class SegmentReading:
             if reader.why_unconfirmed is not None:
                 self.unconfirmed = f"{piece.path}, byte {reader.position}: {reader.why_unconfirmed}"
                 bounds = replace(self._bounds(piece), ends_log=False)
-                self.held_back = replace(piece, position=reader.position, mark=None, bounds=bounds)
+                self.held_back = piece._replace(position=reader.position, mark=None, bounds=bounds)
             if is_tail and reader.stopped in ("partial batch", "zeros"):
                 self.half_written = piece.path, reader.position, reader.stopped
             if reader.position < piece.end and not is_tail:
@@ -497,7 +495,7 @@ def _look(copy: PartitionCopy) -> _Looked:
     try:
         return settled(copy, _end)[1]
     except NotReadable as error:
-        return _Looked(SegmentLog(replace(copy, segments=(), unreadable=str(error))), -1, 0, nothing)
+        return _Looked(SegmentLog(copy._replace(segments=(), unreadable=str(error))), -1, 0, nothing)
 
 
 def _end(copy: PartitionCopy) -> _Looked:

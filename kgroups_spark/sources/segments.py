@@ -27,8 +27,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.sources.files import (
@@ -47,7 +46,6 @@ from kgroups_spark.sources.partition_log import (
     LARGEST_OFFSET,
     SegmentChanged,
     SegmentFile,
-    UnreadableSegment,
     scan_segment,
 )
 from kgroups_spark.words import first_of
@@ -70,14 +68,10 @@ CLEANED_TO = "cleaner-offset-checkpoint"
 Place = tuple[str, int]  # topic and partition
 
 
-class BadCheckpoint(UsageError):
-    """A malformed checkpoint file."""
-
-
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
     """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
-    None: there is no checkpoint of high watermarks, it is empty (as after a power failure), or it has more entries than
-    it says or two of one partition (two files in one). Raises BadCheckpoint, UnreadableFolder.
+    None: there is no checkpoint of high watermarks, or it is empty (as after a power failure). Raises UsageError,
+    UnreadableFolder.
 
     The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
     there because of newer ones, so these must be read, too.
@@ -96,8 +90,8 @@ def committed_offsets(log_dir: str) -> dict[Place, int] | None:
 
 
 def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
-    """The entries of a checkpoint file; None: it is empty, or has too many. `path` is for messages. Raises
-    BadCheckpoint."""
+    """The entries of a checkpoint file; None: it is empty. `path` is for messages. Raises
+    UsageError."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
@@ -111,10 +105,8 @@ def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
         if len(words) != 3 or not is_number(words[1]) or not is_number(words[2]):
             raise _bad(path, f"line {number} is {line[:80]!r}, not a topic, a partition and an offset")
         entries[words[0], int(words[1])] = int(words[2])
-    if len(lines) - 2 > int(lines[1]) or len(entries) < len(lines) - 2:
-        return None
-    if len(entries) != int(lines[1]):
-        raise _bad(path, f"it has {len(entries)} entries, and says {int(lines[1])}")
+    if not len(entries) == len(lines) - 2 == int(lines[1]):
+        raise _bad(path, f"it has {len(lines) - 2} entries, of {len(entries)} partitions, and says {int(lines[1])}")
     return entries
 
 
@@ -123,8 +115,8 @@ def is_number(word: str) -> bool:
     return word.isascii() and word.isdigit() and len(word) < 20
 
 
-def _bad(path: str, why: str) -> BadCheckpoint:
-    return BadCheckpoint(
+def _bad(path: str, why: str) -> UsageError:
+    return UsageError(
         f"{path} is damaged: {why}. It says which records are committed: copy it again. Without the file everything "
         "is read, also what may vanish when a leader fails"
     )
@@ -133,20 +125,11 @@ def _bad(path: str, why: str) -> BadCheckpoint:
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _CLEANED_NAME = re.compile(r"(\d{20})\..*\.cleaned")
-LARGEST_PARTITION = (1 << 31) - 1  # that Kafka can have
 _COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
 
 
 class NoPartitions(UsageError):
     """A folder without a partition of the topic."""
-
-
-class MixedClusters(UsageError):
-    """Folders from different clusters, or of a topic that was deleted and created again."""
-
-
-class KeepsChanging(NotReadable):
-    """Segments that changed at every listing."""
 
 
 # How long to wait before a partition whose files changed is listed again, seconds. Kafka's cleaner needs milliseconds
@@ -156,8 +139,7 @@ WAITS_S = (0.0, 0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True)
-class PartitionCopy:
+class PartitionCopy(NamedTuple):
     """One copy of a partition's log; segments in log order, possibly none. `unreadable`: why its files could not be
     listed; None: they are listed."""
 
@@ -184,8 +166,7 @@ class PartitionCopy:
 def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[PartitionCopy]:
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
-    A folder contains folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
-    UnreadableFolder, BadCheckpoint.
+    A folder contains folders of partitions, or is one. Raises NoPartitions, UsageError, UnreadableFolder.
     """
     return _of_one_cluster([copy for folder in folders for copy in _partitions_in(folder, topic)])
 
@@ -203,25 +184,14 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(0|[1-9]\d*)")  # no broker writes -002
     entries = list_folder(folder)
     if itself := name.fullmatch(name_of(folder)):
-        copy = _listed(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)
+        copy = _listed(folder, topic, int(itself[1]), None)
         return _with_committed([copy], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id")
-    copies = [
-        _listed(entry.path, topic, _number(entry.path, match[1], LARGEST_PARTITION), cluster_id)
-        for entry, match in matches
-    ]
+    copies = [_listed(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
     return _with_committed(copies, folder)
-
-
-def _number(path: str, digits: str, largest: int) -> int:
-    """The number in the name of a folder or a file. Raises UsageError for one that Kafka cannot have."""
-    number = int(digits)
-    if number > largest:
-        raise UsageError(f"{path} is not Kafka's: the number in its name is larger than {largest}")
-    return number
 
 
 def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
@@ -234,8 +204,8 @@ def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[Parti
 
 
 def _committed(copy: PartitionCopy, committed_to: int | None) -> PartitionCopy:
-    segments = tuple(replace(segment, committed_to=committed_to) for segment in copy.segments)
-    return replace(copy, segments=segments, committed_to=committed_to, has_checkpoint=True)
+    segments = tuple(segment._replace(committed_to=committed_to) for segment in copy.segments)
+    return copy._replace(segments=segments, committed_to=committed_to, has_checkpoint=True)
 
 
 def _listed(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
@@ -247,15 +217,14 @@ def _listed(folder: str, topic: str, partition: int, cluster_id: str | None) -> 
 
 
 def require_listed(copies: Iterable[PartitionCopy]) -> None:
-    """Raises UnreadableSegment if the files of a copy could not be listed."""
+    """Raises NotReadable if the files of a copy could not be listed."""
     for copy in copies:
         if copy.unreadable is not None:
-            raise UnreadableSegment(copy.unreadable)
+            raise NotReadable(copy.unreadable)
 
 
 def list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    """The partition in a folder, listed now. Raises FolderNotFound, UnreadableFolder, UnreadableSegment,
-    KeepsChanging, BadCheckpoint."""
+    """The partition in a folder, listed now. Raises NotReadable, UsageError."""
     (copy,) = _with_committed([_list_partition(folder, topic, partition, cluster_id)], folder_of(folder))
     return copy
 
@@ -297,9 +266,9 @@ def _waits(folder: str) -> Iterator[float]:
     raise keeps_changing(folder)
 
 
-def keeps_changing(folder: str) -> KeepsChanging:
+def keeps_changing(folder: str) -> NotReadable:
     """The error, with advice."""
-    return KeepsChanging(
+    return NotReadable(
         f"the segments in {folder} changed each time they were listed: something writes them. Give a copy that nobody "
         "writes, or read the live cluster (--bootstrap-server)"
     )
@@ -314,15 +283,15 @@ def _segment_files(entries: Sequence[Entry]) -> set[tuple[str, object]]:
 
 
 def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
-    """The segments that a broker would have after a start. Raises UnreadableSegment instead of leaving one out."""
+    """The segments that a broker would have after a start. Raises NotReadable instead of leaving one out."""
     segments: dict[int, SegmentFile] = {}
     swaps: list[SegmentFile] = []
     cleaned = [int(match[1]) for entry in entries if (match := _CLEANED_NAME.fullmatch(entry.name))]
     for entry in entries:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
-                raise UnreadableSegment(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
-            segment = SegmentFile(entry.path, _number(entry.path, match[1], LARGEST_OFFSET), entry.size, entry.version)
+                raise NotReadable(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
+            segment = SegmentFile(entry.path, int(match[1]), entry.size, entry.version)
             if match[2]:
                 swaps.append(segment)
             else:
@@ -336,8 +305,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
     _require_not_compressed(entries)
     bases = sorted(segments)
     return tuple(
-        replace(
-            segments[base],
+        segments[base]._replace(
             is_last=following is None,
             next_base_offset=following,
             ends_log=not any(segments[later].size for later in bases if later > base),
@@ -347,12 +315,12 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
 
 
 def _require_not_compressed(entries: Sequence[Entry]) -> None:
-    """Raises UnreadableSegment for a segment of which there is only a compressed copy: its records would seem to be
+    """Raises NotReadable for a segment of which there is only a compressed copy: its records would seem to be
     compacted away."""
     names = {entry.name for entry in entries}
     for entry in entries:
         if (match := _COMPRESSED_NAME.fullmatch(entry.name)) and match[1] not in names:
-            raise UnreadableSegment(
+            raise NotReadable(
                 f"{entry.path} is a compressed segment, and there is no {match[1]}: decompress it, or move it away"
             )
 
@@ -373,7 +341,7 @@ def _of_one_cluster(copies: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         known = {getattr(copy, what): copy.folder for copy in found if getattr(copy, what)}
         if len(known) > 1:
             places = ", ".join(f"{value} in {folder}" for value, folder in sorted(known.items()))
-            raise MixedClusters(f"the folders are not of one log: {what.replace('_', ' ')} {places}")
+            raise UsageError(f"the folders are not of one log: {what.replace('_', ' ')} {places}")
     return found
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -146,10 +146,6 @@ MOST_DIGITS = 18
 SHARED = ("subscribe", *OFFSETS, "minPartitions", "failOnDataLoss")
 
 
-class BadOption(UsageError):
-    """An unknown option, or an impossible value."""
-
-
 @dataclass(frozen=True)
 class ReadOptions:
     """The parsed options that both sources have. Offsets are by topic and partition; an absent one is an end of the
@@ -162,31 +158,31 @@ class ReadOptions:
     fail_on_data_loss: bool
 
     def require_partitions(self, topic: str, there: Collection[int]) -> None:
-        """Raises BadOption if offsets are given for a partition of the topic that does not exist."""
+        """Raises UsageError if offsets are given for a partition of the topic that does not exist."""
         for name, offsets in zip(OFFSETS, (self.starting_offsets, self.ending_offsets), strict=True):
             if missing := sorted(p for t, p in offsets if t == topic and p not in there):
-                raise BadOption(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
+                raise UsageError(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
 
 
 def shared_options(given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of ReadOptions, from options whose names are in lower case. Raises BadOption for impossible values,
+    """The fields of ReadOptions, from options whose names are in lower case. Raises UsageError for impossible values,
     for no topic, for offsets of a topic that is not read, and for a partition whose start is after its end."""
     subscribe = given.get("subscribe", OFFSETS_TOPIC)
     topics = tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
     starts = _offsets("startingOffsets", given.get("startingoffsets", "earliest"), "earliest", EARLIEST)
     ends = _offsets("endingOffsets", given.get("endingoffsets", "latest"), "latest", LATEST)
     if not topics:
-        raise BadOption("subscribe names no topic")
+        raise UsageError("subscribe names no topic")
     for (topic, partition), start in starts.items():
         if start > (end := ends.get((topic, partition), start)):
-            raise BadOption(f"startingOffsets of {topic}-{partition} is {start}, after endingOffsets, which is {end}")
+            raise UsageError(f"startingOffsets of {topic}-{partition} is {start}, after endingOffsets, which is {end}")
     if others := sorted({topic for topic, _ in (*starts, *ends)} - set(topics)):
-        raise BadOption(
+        raise UsageError(
             f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
         )
     fails = given.get("failondataloss", "true")
     if fails.lower() not in ("true", "false"):
-        raise BadOption(f"failOnDataLoss is true or false, not {fails!r}")
+        raise UsageError(f"failOnDataLoss is true or false, not {fails!r}")
     return {
         "topics": topics,
         "starting_offsets": starts,
@@ -197,10 +193,10 @@ def shared_options(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises BadOption for an unknown name; case does not matter."""
+    """Raises UsageError for an unknown name; case does not matter."""
     names = {name.lower(): name for name in known}
     if unknown := sorted(name for name in given if name.lower() not in names):
-        raise BadOption(f"{source} has no option {', '.join(unknown)}{suggested(unknown[0], list(names.values()))}")
+        raise UsageError(f"{source} has no option {', '.join(unknown)}{suggested(unknown[0], list(names.values()))}")
 
 
 def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, int], int]:
@@ -213,15 +209,15 @@ def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, in
         if not all(type(offset) is int for offset in offsets.values()):
             raise TypeError("an offset is no number, or has a fraction")
     except (ValueError, TypeError, AttributeError, RecursionError) as err:
-        raise BadOption(f'{name} is "{word}" or JSON like {{"topic": {{"0": 23}}}}, not {short(text)}') from err
+        raise UsageError(f'{name} is "{word}" or JSON like {{"topic": {{"0": 23}}}}, not {short(text)}') from err
     if wrong := [o for o in offsets.values() if not 0 <= o <= LARGEST_OFFSET and o != number]:
-        raise BadOption(f"{name} has the offset {wrong[0]}; 0 or more, or {number} for {word}, is meant")
+        raise UsageError(f"{name} has the offset {wrong[0]}; 0 or more, or {number} for {word}, is meant")
     return {place: offset for place, offset in offsets.items() if offset != number}
 
 
 def number(name: str, text: str) -> int:
     if not text.isdecimal() or len(text) > MOST_DIGITS:
-        raise BadOption(f"{name} is a number, not {short(text)}")
+        raise UsageError(f"{name} is a number, not {short(text)}")
     return int(text)
 
 
@@ -402,12 +398,7 @@ OPTIONS = ("kafka.bootstrap.servers", "commandConfig", *SHARED, "maxBytesPerSeco
 SHOWN_BY_SPARK = ("ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.passphrase")
 
 
-class DataLoss(KgroupsError):
-    """Wanted records are missing or cannot be read, and failOnDataLoss is on."""
-
-
-@dataclass(frozen=True)
-class FetchSpan:
+class FetchSpan(NamedTuple):
     """A piece to fetch, and its wanted records start_offset .. end_offset - 1 (a batch at a border may have more)."""
 
     piece: FetchPiece
@@ -467,11 +458,11 @@ class KafkaRawDataSource(DataSource):
 
     def reader(self, schema: StructType) -> KafkaRawReader:
         if schema != RECORDS:
-            raise BadOption("kafka-raw has a schema of its own: leave .schema(...) out and select what you need")
+            raise UsageError("kafka-raw has a schema of its own: leave .schema(...) out and select what you need")
         return KafkaRawReader(parse_options(self.options))
 
     def streamReader(self, schema: StructType) -> Any:
-        raise BadOption("kafka-raw reads what there is when it is asked: spark.read, not spark.readStream")
+        raise UsageError("kafka-raw reads what there is when it is asked: spark.read, not spark.readStream")
 
 
 class KafkaRawReader(DataSourceReader):
@@ -489,7 +480,7 @@ class KafkaRawReader(DataSourceReader):
         return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of at most 65,536 rows and about 32 MiB. Raises DataLoss, and the errors of FetchedLog."""
+        """Record batches of at most 65,536 rows and about 32 MiB. Raises KgroupsError, and the errors of FetchedLog."""
         from kgroups_spark.cluster.cluster import Cluster
         from kgroups_spark.cluster.fetch import FetchLimits
 
@@ -514,7 +505,7 @@ def _records(
             yield from record_batches(piece.topic, piece.partition, item.take(item.offset < span.end_offset))
         elif fail_on_data_loss:
             where = "" if item.base_offset is None else f" at offset {item.base_offset}"
-            raise DataLoss(
+            raise KgroupsError(
                 f"{piece.topic}-{piece.partition}{where}: {item.size} bytes cannot be read: {item.detail}; "
                 "failOnDataLoss=false passes over them"
             )
@@ -550,22 +541,22 @@ def _logs(cluster: Cluster, topic: str, options: Options) -> Sequence[LiveLog]:
         known = sorted(cluster.topics())
         raise UsageError(f"the cluster has no topic {topic}{did_you_mean(topic, known)}") from err
     if found.notes and options.fail_on_data_loss:
-        raise DataLoss(f"{topic}: {'; '.join(found.notes)}; failOnDataLoss=false reads the others")
+        raise KgroupsError(f"{topic}: {'; '.join(found.notes)}; failOnDataLoss=false reads the others")
     options.require_partitions(topic, found.topic.partitions)
     return found.logs
 
 
 def _span(log: LiveLog, options: Options) -> FetchSpan | None:
-    """The wanted part of a partition; None: nothing is wanted. Raises DataLoss."""
+    """The wanted part of a partition; None: nothing is wanted. Raises KgroupsError."""
     place = (log.topic.name, log.partition)
     start, end = options.starting_offsets.get(place), options.ending_offsets.get(place)
     if options.fail_on_data_loss:
         there = f"{place[0]}-{place[1]} has offsets {log.log_start_offset} to {log.end_offset - 1}"
         advice = "failOnDataLoss=false reads what is there"
         if start is not None and not log.log_start_offset <= start <= log.end_offset:
-            raise DataLoss(f"{there}; startingOffsets asks for {start}; {advice}")
+            raise KgroupsError(f"{there}; startingOffsets asks for {start}; {advice}")
         if end is not None and end > log.end_offset:
-            raise DataLoss(f"{there}; endingOffsets asks for those before {end}; {advice}")
+            raise KgroupsError(f"{there}; endingOffsets asks for those before {end}; {advice}")
     first = max(log.log_start_offset, start or 0)
     stop = log.end_offset if end is None else min(end, log.end_offset)
     pieces = log.pieces(first, stop)
@@ -579,11 +570,11 @@ def _span_offsets(span: FetchSpan) -> int:
 def _require_no_shown_secret(options: Mapping[str, str]) -> None:
     for name in options:
         if name.lower().removeprefix("kafka.") in SHOWN_BY_SPARK:
-            raise BadOption(f"{name} is a secret that Spark can show: give it in a file, by the option commandConfig")
+            raise UsageError(f"{name} is a secret that Spark can show: give it in a file, by the option commandConfig")
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
-    """The parsed options. Raises BadOption for unknown names and impossible values, and the errors of
+    """The parsed options. Raises UsageError for unknown names and impossible values, and the errors of
     client_properties."""
     from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 
@@ -591,7 +582,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
     given = {name.lower(): value for name, value in options.items()}
     require_known("kafka-raw", [name for name in given if not name.startswith("kafka.")], OPTIONS)
     if "kafka.bootstrap.servers" not in given:
-        raise BadOption('kafka-raw needs brokers: .option("kafka.bootstrap.servers", "host:port")')
+        raise UsageError('kafka-raw needs brokers: .option("kafka.bootstrap.servers", "host:port")')
     properties = read_properties_file(given["commandconfig"]) if "commandconfig" in given else {}
     # Kafka's property names are in lower case; Spark's options ignore case.
     properties |= {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
@@ -602,10 +593,6 @@ def parse_options(options: Mapping[str, str]) -> Options:
         client=client_properties(bootstrap_servers, properties),
         max_bytes_per_second=rate or None,
     )
-
-
-class CorruptLog(KgroupsError):
-    """Damage in a segment while failOnDataLoss is on."""
 
 
 @dataclass(frozen=True)
@@ -656,11 +643,11 @@ class KafkaSegmentsDataSource(DataSource):
 
     def reader(self, schema: StructType) -> KafkaSegmentsReader:
         if schema != RECORDS:
-            raise BadOption("kafka-segments has a schema of its own: leave .schema(...) out and select what you need")
+            raise UsageError("kafka-segments has a schema of its own: leave .schema(...) out and select what you need")
         return KafkaSegmentsReader(parse_segments_options(self.options))
 
     def streamReader(self, schema: StructType) -> Any:
-        raise BadOption("kafka-segments reads the files that there are: spark.read, not spark.readStream")
+        raise UsageError("kafka-segments reads the files that there are: spark.read, not spark.readStream")
 
 
 class KafkaSegmentsReader(DataSourceReader):
@@ -672,7 +659,7 @@ class KafkaSegmentsReader(DataSourceReader):
         return plan_ranges(self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of at most 65,536 rows and about 32 MiB. Raises CorruptLog."""
+        """Record batches of at most 65,536 rows and about 32 MiB. Raises KgroupsError."""
         assert isinstance(partition, SegmentRange)
         span, end_offset = partition.span, partition.end_offset
         reading = SegmentReading(span)
@@ -684,12 +671,12 @@ class KafkaSegmentsReader(DataSourceReader):
             elif self._options.fail_on_data_loss and (
                 end_offset is None or item.base_offset is None or item.base_offset < end_offset
             ):
-                raise CorruptLog(
+                raise KgroupsError(
                     f"{path}, byte {item.position}: {item.size} bytes cannot be read: {item.detail}; "
                     "failOnDataLoss=false passes over them"
                 )
         if reading.unconfirmed is not None and self._options.fail_on_data_loss:
-            raise CorruptLog(f"{reading.unconfirmed}; failOnDataLoss=false passes over the batch")
+            raise KgroupsError(f"{reading.unconfirmed}; failOnDataLoss=false passes over the batch")
 
 
 def plan_ranges(options: SegmentsOptions) -> list[SegmentRange]:
@@ -733,7 +720,7 @@ def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[
 
 
 def parse_segments_options(options: Mapping[str, str]) -> SegmentsOptions:
-    """The parsed options. Raises BadOption for unknown names and impossible values."""
+    """The parsed options. Raises UsageError for unknown names and impossible values."""
     given = {name.lower(): value for name, value in options.items()}
     require_known("kafka-segments", options, ("path", "paths", *SHARED))
     return SegmentsOptions(**shared_options(given), folders=_folders(given.get("path"), given.get("paths")))
@@ -744,7 +731,7 @@ def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:
     with suppress(ValueError, RecursionError):
         listed = json.loads(paths or "[]")
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise BadOption(f"paths is a JSON list of folders, not {short(paths or '')}")
+        raise UsageError(f"paths is a JSON list of folders, not {short(paths or '')}")
     if not (folders := [*([path] if path else []), *listed]):
-        raise BadOption("kafka-segments needs a folder: .load(folder)")
+        raise UsageError("kafka-segments needs a folder: .load(folder)")
     return tuple(folders)

@@ -157,7 +157,7 @@ def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> Spa
 
 
 def _local_session(
-    app_name: str, extra: Mapping[str, str], s3: bool = False, progress: Callable[[str], object] = lambda text: None
+    app_name: str, extra: Mapping[str, str], s3: bool, progress: Callable[[str], object]
 ) -> SparkSession:
     try:
         require_java()

@@ -227,7 +227,7 @@ def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live):
 def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(progress, note, live, monkeypatch):
     read = StateShardRead("__transaction_state", [RangeProgress(3, start_offset=0, next_offset=9, **progress)])
     monkeypatch.setattr(run, "audit_state_logs", lambda *_, **__: StateLogsResult(reads=(read,)))
-    audit = live(**{OFFSETS: two_logs()}).night()
+    audit = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([])]}).night(["transaction-state"])
     assert audit.shortfall == Shortfall(others=("__transaction_state-3",))
     assert any(each.startswith(f"__transaction_state: {note}") for each in audit.audit.notes or ())
 

@@ -12,7 +12,8 @@ from kgroups_spark.audit.log_source import AuditSettings
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.work import AuditWork, Moment, SavedState
 from kgroups_spark.cluster import live_log
-from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable
+from kgroups_spark.cluster.requests import ClusterUnreachable
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.replay.ranges import LogTimes, RangeProgress
 from kgroups_spark.replay.shard_states import RECORDS_OF_A_TASK
@@ -83,9 +84,7 @@ def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended)
     assert judged_at(log, live=True)[0] == NOW
 
 
-@pytest.mark.parametrize(
-    "error", [ClusterUnreachable("no broker"), LeaderLost("no leader"), AuthenticationFailed("expired")]
-)
+@pytest.mark.parametrize("error", [ClusterUnreachable("no broker"), LeaderLost("no leader"), KgroupsError("expired")])
 def test_without_an_answer_of_the_cluster_this_machines_clock_counts(error, appended):
     appended(error=error)
     found = moment(read(NOW - HOUR), live=True)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -144,7 +145,7 @@ def records_in(log):
     count = 0
     for copy in find_partitions([str(log)]):
         for segment in copy.segments:
-            with open_file(segment.path) as file:
+            with closing(open_file(segment.path)) as file:
                 count += sum(len(item) for item in read_segment(file) if isinstance(item, RecordColumns))
     return count
 

@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
 from kgroups_spark.cluster import sasl as oauth_tokens
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.requests import AuthenticationFailed, WrongProtocol
-from kgroups_spark.cluster.sasl import NoToken
+from kgroups_spark.cluster.requests import ClusterUnreachable
+from kgroups_spark.errors import KgroupsError
 from tests.broker.brokers import Brokers, Security
 from tests.sources.security.handshakes import chain, private_key
 from tests.sources.security.token_server import fresh_jwt, token_server
@@ -174,7 +174,9 @@ def test_a_token_from_an_endpoint_lets_the_client_in(secured):
 
 def test_a_refusal_of_the_token_endpoint_is_not_blamed_on_the_broker(secured):
     with token_server((401, {"error": "invalid_client"})) as server:
-        said = refusal(NoToken, secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | oauth(server.url))
+        said = refusal(
+            KgroupsError, secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | oauth(server.url)
+        )
     assert said == (
         f"no token from {server.url} (sasl.oauthbearer.token.endpoint.url) for client me: HTTP 401, invalid_client"
     )
@@ -183,27 +185,26 @@ def test_a_refusal_of_the_token_endpoint_is_not_blamed_on_the_broker(secured):
 def test_a_token_that_the_broker_refuses(secured):
     with token_server({"access_token": "bm90LWEtdG9rZW4.bm90LWEtdG9rZW4."}) as server:
         properties = properties_of("SASL_SSL", secured) | oauth(server.url)
-        said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
+        said = refusal(KgroupsError, secured.addresses("SASL_SSL"), properties)
     assert "rejected our OAUTHBEARER credentials" in said
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password(secured, mechanism):
     properties = properties_of("SASL_SSL", secured) | password(mechanism, password="wr0ng-password")
-    said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
+    said = refusal(KgroupsError, secured.addresses("SASL_SSL"), properties)
     assert f"rejected our {mechanism} credentials: SASL_AUTHENTICATION_FAILED" in said
 
 
 def test_a_mechanism_that_the_port_does_not_have(secured):
     properties = properties_of("SASL_PLAINTEXT", secured) | password("PLAIN")
-    said = refusal(AuthenticationFailed, secured.addresses("SASL_PLAINTEXT"), properties)
+    said = refusal(KgroupsError, secured.addresses("SASL_PLAINTEXT"), properties)
     assert "does not support sasl.mechanism PLAIN on this port; it has SCRAM-SHA-512" in said
 
 
 TLS = "uses TLS: set security.protocol to SSL or SASL_SSL"
-NO_TLS = "speaks Kafka's protocol without TLS: security.protocol has to be PLAINTEXT or SASL_PLAINTEXT there"
+NO_TLS = IS_SASL = "; is security.protocol that of the port, with TLS and SASL, or without?"
 NO_SASL = "has no SASL on this port: set security.protocol to {port}"
-IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.mechanism to one of "
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,9 @@ IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.
 def test_a_port_of_another_protocol(secured, protocol, port, problem):
     # A certificate that the port wants hides no other mistake.
     properties = properties_of(protocol, secured) | (own_certificate(secured) if port == "SSL" else {})
-    said = refusal(WrongProtocol, secured.addresses(port), properties)
+    properties |= {"default.api.timeout.ms": "3000"}
+    error = ClusterUnreachable if problem == NO_TLS else KgroupsError
+    said = refusal(error, secured.addresses(port), properties)
     assert problem.format(port=port) in said
 
 
@@ -240,7 +243,7 @@ def test_a_client_without_a_certificate_or_with_an_untrusted_one(secured):
         "ssl.keystore.certificate.chain": chain(strange),
     }
     for properties in (without, {**without, "ssl.enabled.protocols": "TLSv1.2"}, with_strange):
-        said = refusal(AuthenticationFailed, secured.addresses("SSL"), properties)
+        said = refusal(KgroupsError, secured.addresses("SSL"), properties)
         assert re.search(
             r"rejected our side of the TLS handshake .* client certificate \(ssl\.keystore\.location\)", said
         )

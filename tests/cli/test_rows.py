@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 from argparse import Namespace
-from dataclasses import replace
 
 import pytest
 
@@ -104,9 +103,9 @@ def test_an_audit_is_its_finished_row_or_the_running_one():
 
 def test_an_audit_is_interrupted_only_if_its_process_is_known_to_have_ended():
     ours, ended = Owner.this_process(), subprocess.Popen(["true"])
-    here = replace(ours, pid=ended.pid, started=process_start(ended.pid) or "0")
+    here = ours._replace(pid=ended.pid, started=process_start(ended.pid) or "0")
     ended.wait()
-    elsewhere = replace(here, host="another/host")
+    elsewhere = here._replace(host="another/host")
     HELD_BY_THIS_PROCESS.add(ours.uuid)
     owners = [here, elsewhere, ours, "", here]
     rows = [one_row_an_audit([ledger_row(1, "running", owner=str(owner))], 1)[0]["status"] for owner in owners]

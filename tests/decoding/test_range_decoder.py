@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay import history_rows, range_decoder
@@ -22,7 +23,7 @@ from kgroups_spark.replay.history_rows import decodable
 from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext, cut
 from kgroups_spark.sources.files import open_file
-from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece, UnreadableSegment
+from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece
 from tests.chosen import Chosen
 from tests.lake.table_rows import rows_of
 from tests.logs.damaged_logs import damaged
@@ -134,7 +135,7 @@ def decoded(files: Files, ranges: Sequence[LogRange], release: str) -> tuple[Row
 
     def opened(path: str) -> Any:
         if path not in files:
-            raise UnreadableSegment(path)
+            raise NotReadable(path)
         return MemoryFile(files[path])
 
     decoder, found = RangeDecoder(ranges, ReadContext(1, release, opened), GroupRecordDecoder()), Rows()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,13 +12,12 @@ from kgroups_spark import errors
 from kgroups_spark.audit import result
 from kgroups_spark.audit.result import AuditSummary, LedgerFacts
 from kgroups_spark.audit.run import _summary
-from kgroups_spark.audit.work import Moment
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.lake.ledger import AuditRow
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
-FACTS = LedgerFacts(cast(Moment, None), {"rows_added": {"groups": 1}, "notes": ("before",)})
+FACTS = LedgerFacts({"rows_added": {"groups": 1}, "notes": ("before",)})
 ROW = AuditRow(1, "finished", "host", NOW)
 GOOD = [Finding("ghost_member", "detail", f"g{number}", member_id="m") for number in range(5)]
 BAD = Finding("ghost_member", "detail", "g", member_id="m", log_offset=1 << 80)
@@ -39,7 +37,7 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     appended: list[Any] = []
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
     work = SimpleNamespace(progress=lambda _: None, writer=writer, audit_id=1)
-    facts = replace(FACTS, columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
+    facts = FACTS._replace(columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
     result.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[])))
     return appended, facts.columns
 

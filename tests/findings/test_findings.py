@@ -13,7 +13,10 @@ import pyarrow as pa
 import pytest
 from duckdb import DuckDBPyConnection
 
+from kgroups_spark.audit import result
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import findings_table
+from kgroups_spark.audit.run import run_audit
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import (
@@ -33,15 +36,14 @@ from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import Chosen, one_of, some_of
-from tests.findings.cases import CASES, Case, end_of
-from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
+from tests.findings.cases import CASES, WEEK, Case, end_of, two_members
+from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.log_files import borders
-from tests.nights.nights_here import LOOKING, How, audit, audit_nights
+from tests.nights.nights_here import LOOKING, How, audit, audit_nights, in_memory
 from tests.nights.replayed_logs import MemoryTables, replayed
 from tests.nights.story import story
 
-DAY = 86_400_000
 RETENTION_MS = 7 * DAY
 OF_SHARES = (
     "share_partitions",
@@ -480,3 +482,35 @@ def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has() -> Non
     assert (twice["finding"], twice["offsets_partition"]) == ("group_in_wrong_partition", other)
     assert "where the group is, too (partition 47), so they fetch those offsets" in twice["detail"]
     assert twice["detail"].endswith("kgroups describe --group a") and "export" not in twice["detail"]
+
+
+def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings() -> None:
+    log = two_members().commit("g", committed_ago=10 * MINUTE + 1).tick(WEEK)
+    lake = audit(log.files, LOOKING)
+    first = lake.found()
+    assert [each["finding"] for each in first] == ["commit_time_skew", "lost_when_emptied"]
+    other = replace(LOOKING, retention_ms=8 * DAY)
+    nights = [(LOOKING, 1), (LOOKING, 0), (LOOKING, 0), (other, 1), (other, 0), (LOOKING, 1)]
+    for how, looks in nights:
+        with mock.patch.object(result, "look", side_effect=look) as looked:
+            lake.night(log.files, how)
+        assert looked.call_count == looks
+        # Only the first audit had read the commit with another time.
+        assert lake.found() == [each for each in first[1:] if how is LOOKING]
+        assert lake.newest.rows_added == {"findings": len(lake.found())}
+    with mock.patch.object(result, "look", side_effect=look) as looked:
+        lake.night(log.commit("g").files, LOOKING)
+    assert looked.call_count == 1
+
+
+def test_after_an_audit_of_chosen_partitions_the_next_one_looks() -> None:
+    log = two_members().commit("g").tick(WEEK)
+    lake = audit(log.files, LOOKING)
+    lake.night(log.files, LOOKING)
+    options = AuditOptions(lake=lake.lake, segments=[str(lake.folder / "log")], partitions=[0], **LOOKING.rules)
+    with mock.patch.object(result, "look", side_effect=look) as looked:
+        with in_memory():
+            chosen = run_audit(lake.session, options)
+        lake.night(log.files, LOOKING)
+    assert chosen.audit.notes == ("only partition 0 was asked for: --partitions",)
+    assert looked.call_count == 2

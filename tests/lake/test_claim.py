@@ -4,7 +4,6 @@ import itertools
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -221,7 +220,7 @@ def test_an_owner_is_read_back_from_its_text():
     assert owner.is_alive
     HELD_BY_THIS_PROCESS.discard(owner.uuid)
     assert owner.is_alive is False
-    assert replace(owner, pid=owner.pid + 1_000_000).is_alive is False
+    assert owner._replace(pid=owner.pid + 1_000_000).is_alive is False
 
 
 @pytest.mark.parametrize("host", ["my laptop/1234/4026531836", " ", "a  b ", "läptop/b o o t/1"])
@@ -255,7 +254,7 @@ def test_an_ended_process_is_known_to_be_gone():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         owner = Owner(last_finished.this_host(), process.pid, process_start(process.pid) or "", "its-uuid")
         assert owner.is_alive
-        assert replace(owner, started="another").is_alive is False
+        assert owner._replace(started="another").is_alive is False
         process.communicate(b"\n")
     assert owner.is_alive is False
 

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError, get_return_value
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, machine_failures_reported
-from kgroups_spark.lake.hadoop import JavaClasses, name_for_hadoop, use_hadoops_storage
+from kgroups_spark.lake.hadoop import name_for_hadoop, use_hadoops_storage
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.parts import PartWriter
@@ -119,7 +119,7 @@ def test_the_line_has_the_table_the_file_and_the_cure(
 
 
 def java(s3a):
-    return JavaClasses(SimpleNamespace(**{"org.apache.hadoop.fs.s3a.S3AFileSystem": s3a}))
+    return {"org.apache.hadoop.fs.s3a.S3AFileSystem": s3a}.__getitem__
 
 
 class JavaMap(dict):

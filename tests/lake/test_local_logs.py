@@ -111,6 +111,25 @@ def test_features_that_it_does_not_know_are_refused(table: TableLog) -> None:
         table.files()
 
 
+class KnowingStore(LocalStore):
+    features = ("deletionVectors",)
+
+
+def test_a_table_that_refuses_plain_files_or_their_removal_says_why(table: TableLog) -> None:
+    table = TableLog(KnowingStore(), table.path)
+    assert table.refusal() is None
+    for version, (action, reason) in enumerate(
+        [
+            ({"metaData": {**table._snapshot().metadata, "configuration": {"delta.appendOnly": "true"}}}, "appendOnly"),
+            ({"metaData": table._snapshot().metadata}, None),
+            ({"protocol": {"minReaderVersion": 1, "minWriterVersion": 3}}, "has features of Delta"),
+        ],
+        start=1,
+    ):
+        assert table._store.write(table.path, version, f"{json.dumps(action)}\n")
+        assert reason in (table.refusal() or "") if reason else table.refusal() is None
+
+
 def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table: TableLog) -> None:
     append(table, 1)
     append(table, 2)

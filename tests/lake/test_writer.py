@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from pyspark.sql import DataFrame
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts import Part, PartWriter
-from kgroups_spark.lake.store import refusal
 from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -120,22 +118,6 @@ def test_a_probe_says_why_tasks_cannot_write(lake, monkeypatch):
     assert reason is not None
     assert reason.startswith("a task cannot write to file:/proc/no/lake/_work with pyarrow (FileNotFoundError: ")
     assert "\n" not in reason
-
-
-@pytest.mark.parametrize(
-    ("properties", "column", "reason"),
-    [
-        ({"delta.columnMapping.mode": "name"}, {}, "has column mapping"),
-        ({"delta.constraints.c": "a > 0"}, {}, "has check constraints"),
-        ({"delta.enableRowTracking": "true"}, {}, "has delta.enableRowTracking"),
-        ({}, {"delta.generationExpression": "b + 1"}, "has a column a with delta.generationExpression"),
-        ({}, {"delta.identity.start": 1}, "has a column a with delta.identity.start"),
-        ({"delta.columnMapping.mode": "none", "delta.appendOnly": "false"}, {"comment": "x"}, None),
-    ],
-)
-def test_tables_that_plain_files_would_break_are_named(properties, column, reason):
-    schema = {"fields": [{"name": "a", "metadata": column}]}
-    assert refusal(properties, json.dumps(schema)) == reason
 
 
 @pytest.mark.parametrize("table", one_of("open_transactions", "offset_expiry"))

@@ -101,11 +101,11 @@ class FakeBrokers:
     def _offset(self, partition: tuple[str, int], at: int) -> OffsetAnswer:
         ends = self.ends.get(partition, (0, 0))
         if isinstance(ends, str):
-            return OffsetAnswer(None, None, ends)
+            return OffsetAnswer(None, ends)
         metadata = next(each for each in self.known if each.name == partition[0]).partitions[partition[1]]
         if metadata.leader is None:
-            return OffsetAnswer(None, None, metadata.error)
-        return OffsetAnswer(ends[0 if at == -2 else 1], 5, None)
+            return OffsetAnswer(None, metadata.error)
+        return OffsetAnswer(ends[0 if at == -2 else 1], None)
 
     def _groups(self) -> Any:
         if not self.lists_groups:

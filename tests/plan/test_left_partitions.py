@@ -133,7 +133,7 @@ def fail_on(broken, while_it_is, folder):
 
         def scan(segment):
             if folder in segment.path:
-                raise segment_log.UnreadableSegment(f"{segment.path} cannot be read: [Errno 5] noise")
+                raise segment_log.NotReadable(f"{segment.path} cannot be read: [Errno 5] noise")
             return real_scan(segment)
 
         broken.setattr(segment_log, "scan_segment", scan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_an_object_is_identified_by_size_and_time_then_by_its_etag(store, monkey
     put(b"one")
     (listed,) = list_folder("s3://versions/log")
     assert listed.version is not None
-    with open_file("s3://versions/log/0.log") as file:
+    with closing(open_file("s3://versions/log/0.log")) as file:
         opened = file.version()
         assert listed.version.is_still(opened)
         assert opened.is_still(file.version())

@@ -77,7 +77,6 @@ class FakeCluster:
         offset: int,
         *,
         max_bytes: int,
-        max_wait_ms: int = 500,
         topic_id: str | None = None,
         last_epoch: int | None = None,
     ) -> FetchAnswer:
@@ -85,16 +84,16 @@ class FakeCluster:
         self.requests.append(Request(offset, max_bytes, topic_id, last_epoch))
         step = self.script.pop(0) if self.script else self.always
         if isinstance(step, str):
-            return FetchAnswer(b"", -1, -1, step)
+            return FetchAnswer(b"", -1, step)
         if isinstance(step, FetchAnswer):
             return step
         if step is not None and isinstance(answer := step(self), FetchAnswer):
             return answer
         if not self.log_start <= offset <= self.end:
-            return FetchAnswer(b"", -1, -1, "OFFSET_OUT_OF_RANGE")
+            return FetchAnswer(b"", -1, "OFFSET_OUT_OF_RANGE")
         visible = [each for each in self.batches if base_of(each) < self.watermark]
         # Cut in the middle of a batch as brokers do, here even in the first one.
-        return FetchAnswer(self.from_offset(visible, offset)[:max_bytes], self.watermark, self.log_start, None)
+        return FetchAnswer(self.from_offset(visible, offset)[:max_bytes], self.watermark, None)
 
     @staticmethod
     def from_offset(batches: list[bytes], offset: int) -> bytes:
@@ -114,7 +113,7 @@ class FakeCluster:
 
     def list_offsets(self, partitions: Iterable[tuple[str, int]], at: int, **_: Any) -> dict[Any, OffsetAnswer]:
         offset = self.log_start if at == EARLIEST else self.watermark
-        return {place: OffsetAnswer(offset, 5, None) for place in partitions}
+        return {place: OffsetAnswer(offset, None) for place in partitions}
 
     def as_cluster(self) -> cluster.Cluster:
         return self  # type: ignore[return-value]

@@ -16,14 +16,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
 from kgroups_spark.cluster.requests import PartitionMetadata, TopicMetadata
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sources.partition_log import LogStartMoved
 from kgroups_spark.spark.data_sources import (
     BYTES_PER_BATCH,
     RECORDS,
-    BadOption,
-    CorruptLog,
-    DataLoss,
     KafkaRawDataSource,
     KafkaSegmentsDataSource,
     plan_spans,
@@ -149,7 +146,7 @@ def test_starting_and_ending_offsets_by_partition(tmp_path):
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_a_partition_that_does_not_exist_are_refused(tmp_path, name):
     """They would have no effect: a typo reads everything."""
-    with pytest.raises(BadOption, match=f"{name} names partition 7 of t, which has 2"):
+    with pytest.raises(UsageError, match=f"{name} names partition 7 of t, which has 2"):
         plan(two_partitions(tmp_path), **{name: '{"t": {"0": 8, "7": 1}}'})
 
 
@@ -181,7 +178,7 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path):
     damaged = bytearray(batch(0, [(b"k", b"v")]))
     damaged[66] ^= 1
     put(tmp_path, "t", 0, bytes(damaged) + batch(1, [(b"k", b"v")]))
-    with pytest.raises(CorruptLog, match=r"0\.log, byte 0: 70 bytes cannot be read: the CRC .*failOnDataLoss=false"):
+    with pytest.raises(KgroupsError, match=r"0\.log, byte 0: 70 bytes cannot be read: the CRC .*failOnDataLoss=false"):
         offsets(tmp_path)
     assert offsets(tmp_path, failOnDataLoss="false") == [(0, 1)]
     assert offsets(tmp_path, startingOffsets='{"t": {"0": 1}}') == [(0, 1)]
@@ -225,7 +222,7 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path):
     ],
 )
 def test_invalid_options_are_refused(options, text):
-    with pytest.raises(BadOption, match=text):
+    with pytest.raises(UsageError, match=text):
         parse_options(options)
 
 
@@ -308,7 +305,9 @@ class TestDataLoss:
     def test_a_start_before_the_log(self, cluster):
         cluster.log_start, cluster.batches = 4, cluster.batches[2:]
         asked = '{"t": {"0": 1}}'
-        with pytest.raises(DataLoss, match="t-0 has offsets 4 to 12; startingOffsets asks for 1; failOnDataLoss=false"):
+        with pytest.raises(
+            KgroupsError, match="t-0 has offsets 4 to 12; startingOffsets asks for 1; failOnDataLoss=false"
+        ):
             fetched_offsets(startingOffsets=asked)
         assert fetched_offsets(startingOffsets=asked, failOnDataLoss="false") == [4, 5, 6, 9, 10, 11, 12]
         assert fetched_offsets() == [4, 5, 6, 9, 10, 11, 12]
@@ -316,7 +315,7 @@ class TestDataLoss:
     def test_offsets_after_the_log(self, cluster):
         for name in ("startingOffsets", "endingOffsets"):
             asked = {name: '{"t": {"0": 99}}'}
-            with pytest.raises(DataLoss, match=rf"t-0 has offsets 0 to 12; {name} asks for .*99"):
+            with pytest.raises(KgroupsError, match=rf"t-0 has offsets 0 to 12; {name} asks for .*99"):
                 fetched_offsets(**asked)
         assert fetched_offsets(startingOffsets='{"t": {"0": 99}}', failOnDataLoss="false") == []
         assert len(fetched_offsets(endingOffsets='{"t": {"0": 99}}', failOnDataLoss="false")) == 11
@@ -336,7 +335,9 @@ class TestDataLoss:
     def test_damage(self, cluster):
         broken = cluster.batches[1]
         cluster.batches[1] = broken[:-1] + bytes([broken[-1] ^ 1])
-        with pytest.raises(DataLoss, match=r"t-0 at offset 1: \d+ bytes cannot be read: .*CRC.*; failOnDataLoss=false"):
+        with pytest.raises(
+            KgroupsError, match=r"t-0 at offset 1: \d+ bytes cannot be read: .*CRC.*; failOnDataLoss=false"
+        ):
             fetched_offsets()
         assert fetched_offsets(failOnDataLoss="false") == [0, 4, 5, 6, 9, 10, 11, 12]
 
@@ -394,14 +395,14 @@ def test_bad_options(options, message):
 
 def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan():
     """CREATE VIEW asks for the schema, and no more."""
-    with pytest.raises(BadOption, match="give it in a file, by the option commandConfig") as raised:
+    with pytest.raises(UsageError, match="give it in a file, by the option commandConfig") as raised:
         KafkaRawDataSource({**SERVERS, "kafka.ssl.keystore.key": "hush"}).schema()
     assert "hush" not in str(raised.value)
 
 
 @pytest.mark.parametrize("source", [KafkaRawDataSource(SERVERS), KafkaSegmentsDataSource({"path": "x"})])
 def test_streams_are_refused(source):
-    with pytest.raises(BadOption, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
+    with pytest.raises(UsageError, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
         source.streamReader(RECORDS)
 
 
@@ -423,5 +424,5 @@ MISSING = TopicMetadata("__consumer_offset", None, {}, "UNKNOWN_TOPIC_OR_PARTITI
 
 
 def test_an_unknown_partition_is_refused(cluster):
-    with pytest.raises(BadOption, match="startingOffsets names partition 3 of t, which has 1"):
+    with pytest.raises(UsageError, match="startingOffsets names partition 3 of t, which has 1"):
         fetched_offsets(startingOffsets='{"t": {"3": 0}}')

@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kgroups_spark.cluster import fetch
-from kgroups_spark.cluster.fetch import FetchLimits, LogTruncated, TopicGone, UnreadableLog
+from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener
-from kgroups_spark.cluster.requests import FetchAnswer, KafkaRefused, NotAuthorized
+from kgroups_spark.cluster.requests import FetchAnswer, KafkaRefused
+from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 from tests.chosen import examples
@@ -19,7 +20,7 @@ from tests.sources.fake_cluster import LOG, TOPIC_ID, FakeCluster, fake_time, lo
 
 __all__ = ["fake_time"]
 
-OTHER = FetchAnswer(b"", 15, 0, None, diverges_at=3)
+OTHER = FetchAnswer(b"", 15, None, diverges_at=3)
 
 
 def fetched(cluster, start, end, **options):
@@ -108,9 +109,7 @@ def test_a_new_leader_that_is_behind_is_waited_for(fake_time):
 
 def test_a_leader_that_stays_behind_has_lost_the_end(fake_time):
     log = open_log(FakeCluster(LOG, high_watermark=4), 0, 15, timeout_ms=5000)
-    with pytest.raises(
-        LogTruncated, match=r"t-0 was truncated: for 5 s its leader has returned nothing after offset 4"
-    ):
+    with pytest.raises(NotReadable, match=r"t-0 was truncated: for 5 s its leader has returned nothing after offset 4"):
         read(log)
 
 
@@ -161,7 +160,7 @@ def test_progress_restarts_the_timeout(fake_time, monkeypatch):
 def test_a_broker_that_throttles_is_not_given_up(fake_time):
     def later(cluster):
         fake_time.now += 50
-        return FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")
+        return FetchAnswer(b"", -1, "THROTTLING_QUOTA_EXCEEDED")
 
     log = open_log(FakeCluster(LOG, script=["NETWORK_EXCEPTION", later] * 5), 0, 15, timeout_ms=60_000)
     assert read(log) == b"".join(LOG)
@@ -170,7 +169,7 @@ def test_a_broker_that_throttles_is_not_given_up(fake_time):
 
 @pytest.mark.parametrize("error", ["UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"])
 def test_a_topic_that_was_deleted(error, fake_time):
-    with pytest.raises(TopicGone, match=rf"t-0 no longer exists: the cluster answered {error}"):
+    with pytest.raises(KgroupsError, match=rf"t-0 no longer exists: the cluster answered {error}"):
         fetched(FakeCluster(LOG, always=error, topic_id=None), 0, 15)
     assert fake_time.now < 1000 + 60
 
@@ -178,12 +177,12 @@ def test_a_topic_that_was_deleted(error, fake_time):
 @pytest.mark.parametrize(
     ("cluster", "start", "error", "said"),
     [
-        (FakeCluster([], topic_id="u" * 22), 4, TopicGone, "created again"),
-        (FakeCluster(LOG, always="CORRUPT_MESSAGE"), 4, UnreadableLog, "t-0: the leader cannot read its own log at o"),
-        (FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, NotAuthorized, "grant READ on topic t"),
-        (FakeCluster(LOG[:2]), 9, LogTruncated, "it ends before offset 4, but was read up to offset 9"),
+        (FakeCluster([], topic_id="u" * 22), 4, KgroupsError, "created again"),
+        (FakeCluster(LOG, always="CORRUPT_MESSAGE"), 4, NotReadable, "t-0: the leader cannot read its own log at o"),
+        (FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, KgroupsError, "grant READ on topic t"),
+        (FakeCluster(LOG[:2]), 9, NotReadable, "it ends before offset 4, but was read up to offset 9"),
         (FakeCluster(LOG[3:], log_start=12), 4, LogStartMoved, "t-0 starts at offset 12: the records to read from off"),
-        (FakeCluster(LOG, script=[OTHER]), 4, LogTruncated, "its leader's log differs from offset 3 on"),
+        (FakeCluster(LOG, script=[OTHER]), 4, NotReadable, "its leader's log differs from offset 3 on"),
     ],
 )
 def test_a_log_that_is_not_as_it_was(cluster, start, error, said, fake_time):
@@ -357,7 +356,7 @@ class TestDamage:
         damaged = LOG[2][:8] + length.to_bytes(4, "big", signed=True) + LOG[2][12:]
         cluster = FakeCluster([*LOG[:2], damaged, *LOG[3:]])
         assert fetched(cluster, 0, 4) == b"".join(LOG[:2])
-        with pytest.raises(UnreadableLog, match=DAMAGED):
+        with pytest.raises(NotReadable, match=DAMAGED):
             fetched(cluster, 0, 15)
 
     def test_is_not_a_batch_that_the_cleaner_changed_between_two_answers(self, monkeypatch):
@@ -372,8 +371,8 @@ class TestDamage:
         flipped = self.flipped(LOG[4], 70)
         for damaged in (flipped, *(claim.to_bytes(8, "big", signed=True) + LOG[4][8:] for claim in (-1, 3, 99))):
             cluster = FakeCluster([*LOG[:4], damaged], high_watermark=15)
-            cluster.script = [FetchAnswer(damaged, 15, 0, None)]
-            with pytest.raises(UnreadableLog, match=DAMAGED.replace("offset 4", "offset 14")):
+            cluster.script = [FetchAnswer(damaged, 15, None)]
+            with pytest.raises(NotReadable, match=DAMAGED.replace("offset 4", "offset 14")):
                 fetched(cluster, 14, 15)
 
 

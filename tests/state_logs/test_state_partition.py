@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.audit.state_log_plan import StatePlan
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.replay.ranges import not_corrected_notes
 from kgroups_spark.replay.state_logs import Settings
 from tests.nights.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
@@ -110,8 +110,8 @@ def test_a_damaged_log_that_is_read_again_changes_nothing():
     before = nights.now()
     nights.audit(first + newer[:-1] + bytes([newer[-1] ^ 1]), again=True)
     assert (nights.now(), nights.reads[-1].gone) == (before, 0)
-    assert StatePlan().notes(nights.reads[-1:]) == [
-        f"{TRANSACTION}: partition 1 was not corrected: the log that was read again is damaged in 1 place"
+    assert not_corrected_notes(nights.reads[-1].progress) == [
+        "partition 1 was not corrected: the log that was read again is damaged in 1 place"
     ]
     nights.rebuild()
     assert nights.now() == before

@@ -15,7 +15,6 @@ import trustme
 from kgroups_spark.cluster import sasl as oauth
 from kgroups_spark.cluster.sasl import (
     BearerTokens,
-    NoToken,
     TokenEndpoint,
     current_token,
     extensions,
@@ -23,7 +22,7 @@ from kgroups_spark.cluster.sasl import (
     token_source,
 )
 from kgroups_spark.cluster.security import BadClientProperty
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
 from tests.sources.fake_cluster import FakeTime
 from tests.sources.security.token_server import fresh_jwt, jwt, token_server
 
@@ -104,7 +103,7 @@ def test_transient_http_errors_are_retried(monkeypatch):
 def test_attempts_end_when_their_time_is_over(monkeypatch):
     clock = FakeTime()
     monkeypatch.setattr(oauth, "time", clock)
-    with token_server((503, "busy")) as server, pytest.raises(NoToken, match=r"for client me: HTTP 503$"):
+    with token_server((503, "busy")) as server, pytest.raises(KgroupsError, match=r"for client me: HTTP 503$"):
         current_token(endpoint(server.url))
     assert clock.slept == pytest.approx([0.001, 0.002, 0.004, 0.003])  # 10 ms together
     assert len(server.asked) == 5
@@ -122,7 +121,7 @@ def test_an_invalid_expiry_time_is_ignored(exp):
 
 def test_a_refusal_is_not_retried_and_quotes_the_server_without_the_secret():
     said = {"error": "invalid_client", "error_description": "no client me with\n hu:sh +"}
-    with token_server((401, said)) as server, pytest.raises(NoToken) as caught:
+    with token_server((401, said)) as server, pytest.raises(KgroupsError) as caught:
         current_token(endpoint(server.url))
     assert str(caught.value) == (
         f"no token from {server.url} (sasl.oauthbearer.token.endpoint.url) for client me: HTTP 401, invalid_client: "
@@ -135,7 +134,7 @@ def test_a_redirect_is_not_followed():
     with (
         token_server({"access_token": "t"}) as other,
         token_server((302, "", {"Location": other.url})) as server,
-        pytest.raises(NoToken, match=r"HTTP 302$"),
+        pytest.raises(KgroupsError, match=r"HTTP 302$"),
     ):
         current_token(endpoint(server.url))
     assert (len(server.asked), len(other.asked)) == (1, 0)
@@ -143,7 +142,7 @@ def test_a_redirect_is_not_followed():
 
 @pytest.mark.parametrize("said", ["", "<html>", "[]", {"token": "t0ken"}, {"access_token": " "}, {"access_token": 1}])
 def test_an_answer_without_a_token_is_not_shown(said):
-    with token_server(said) as server, pytest.raises(NoToken, match=r"answered without an access_token$"):
+    with token_server(said) as server, pytest.raises(KgroupsError, match=r"answered without an access_token$"):
         current_token(endpoint(server.url))
 
 
@@ -151,9 +150,9 @@ def test_an_absent_or_silent_endpoint_gives_no_token(monkeypatch):
     monkeypatch.setattr(oauth, "TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://localhost:{silent.getsockname()[1]}/token"
-        with pytest.raises(NoToken, match=f"^no token from {url} .*timed out$"):
+        with pytest.raises(KgroupsError, match=f"^no token from {url} .*timed out$"):
             current_token(endpoint(url))
-    with pytest.raises(NoToken, match=r"Connection refused$"):
+    with pytest.raises(KgroupsError, match=r"Connection refused$"):
         current_token(endpoint(url))
 
 
@@ -163,7 +162,7 @@ def test_the_endpoints_certificate_is_checked_by_options_of_the_login_module():
     authority.issue_cert("localhost").configure_cert(context)
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority.cert_pem.bytes().decode()}
     with token_server({"access_token": "t"}, context=context) as server:
-        with pytest.raises(NoToken, match="unable to get local issuer certificate"):
+        with pytest.raises(KgroupsError, match="unable to get local issuer certificate"):
             current_token(endpoint(server.url, trust))  # properties are for the brokers
         assert current_token(endpoint(server.url, {}, {**OPTIONS, **trust})) == "t"
 
@@ -181,7 +180,7 @@ def test_a_token_file_is_read_again_once_its_token_has_expired(tmp_path, monkeyp
     assert current_token(source) == second
     monkeypatch.setattr(time, "time", lambda: 1300.0)
     file.unlink()
-    with pytest.raises(NoToken, match=r"has expired, and now the file .* cannot be read: No such"):
+    with pytest.raises(KgroupsError, match=r"has expired, and now the file .* cannot be read: No such"):
         current_token(source)
 
 
@@ -253,7 +252,7 @@ def test_no_secret_is_printed_or_logged(caplog):
     with token_server({"access_token": token}) as server:
         source = endpoint(server.url)
         current_token(source)
-    with pytest.raises(NoToken):
+    with pytest.raises(KgroupsError):
         TokenEndpoint(server.url, "me", "hu:sh +").new_token()
     shown = repr(source) + repr(BearerTokens(source, {})) + caplog.text + repr(source.new_token)
     assert "hu:sh" not in shown
