@@ -17,6 +17,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
@@ -162,6 +163,8 @@ class BrokerConnection:
         Raises Disconnected, KgroupsError.
         """
         self.address = address
+        is_sasl = str(settings.get("security_protocol")).startswith("SASL_")
+        self._may_need_sasl = not is_sasl  # until the first answer after ApiVersions
         self._settings = settings
         self._correlation_id = 0
         self._ready_at = 0.0  # the broker throttles us until then; time.monotonic()
@@ -174,7 +177,7 @@ class BrokerConnection:
             self.versions = BrokerVersionData(
                 api_versions={api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
             )
-            if str(settings.get("security_protocol")).startswith("SASL_"):
+            if is_sasl:
                 self._authenticate(deadline)
         except BaseException:
             self.close()
@@ -201,7 +204,13 @@ class BrokerConnection:
         time.sleep(throttled)
         if request.API_VERSION is None:
             request.API_VERSION = self.version_of(request)
-        response = self._exchange(request, time.monotonic() + timeout)
+        try:
+            response = self._exchange(request, time.monotonic() + timeout)
+        except Disconnected:
+            if self._may_need_sasl:
+                self._require_no_sasl(timeout)
+            raise
+        self._may_need_sasl = False
         self._used_at = time.monotonic()
         # KIP-219: since 2.0 the broker answers first, and expects us to keep quiet.
         throttle_ms: int = getattr(response, "throttle_time_ms", 0) or 0
@@ -282,6 +291,22 @@ class BrokerConnection:
                 f"{self} requests too weak a {name} handshake: {err}, which Kafka's own clients refuse; an attacker "
                 "may be impersonating the broker to learn the password"
             ) from err
+
+    def _require_no_sasl(self, timeout: float) -> None:
+        """Raises KgroupsError if this is a port with SASL, which silently closes connections without it."""
+        with suppress(Disconnected):
+            probe = BrokerConnection(self.address, self._settings, timeout)
+            try:
+                request = SaslHandshakeRequest(version=1, mechanism="")
+                answer = probe._exchange(request, time.monotonic() + timeout)
+            finally:
+                probe.close()
+            if error_name(answer.error_code) != "ILLEGAL_SASL_STATE":
+                with_sasl = "SASL_SSL" if isinstance(self._socket, ssl.SSLSocket) else "SASL_PLAINTEXT"
+                raise KgroupsError(
+                    f"{self} requires SASL on this port: set security.protocol to {with_sasl} and sasl.mechanism to "
+                    f"one of {', '.join(answer.mechanisms)}"
+                )
 
     def _exchange(self, request: Any, deadline: float) -> Any:
         """Sends a request whose version is set; the answer, decoded."""

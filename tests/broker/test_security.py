@@ -203,8 +203,9 @@ def test_a_mechanism_that_the_port_does_not_have(secured):
 
 
 TLS = "uses TLS: set security.protocol to SSL or SASL_SSL"
-NO_TLS = IS_SASL = "; is security.protocol that of the port, with TLS and SASL, or without?"
+NO_TLS = "; is security.protocol that of the port, with TLS and SASL, or without?"
 NO_SASL = "has no SASL on this port: set security.protocol to {port}"
+IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.mechanism to one of "
 
 
 @pytest.mark.parametrize(
