@@ -34,9 +34,8 @@ def rows(traffic: GroupTraffic) -> dict[tuple[str, int | None], list[int]]:
 
 def add(traffic: GroupTraffic, *commits: tuple[int, int, bool, bool, int]) -> None:
     """Commits: number of the group, time, tombstone, transactional, bytes."""
-    kinds = (np.int64, np.int64, np.bool_, np.bool_, np.int64)
-    columns = [np.array([each[at] for each in commits], kind) for at, kind in enumerate(kinds)]
-    group, timestamp, is_tombstone, is_transactional, size = columns
+    table = np.array(commits, np.int64).reshape(-1, 5)
+    (group, timestamp, _, _, size), (is_tombstone, is_transactional) = table.T, table.T[2:4].astype(np.bool_)
     none = np.zeros(len(commits), np.int64)
     records: Any = SimpleNamespace(
         key_length=none, value_length=size, timestamp=timestamp, is_transactional=is_transactional

@@ -46,12 +46,8 @@ def history_tables(rows: Sequence[ReplayRow]) -> tuple[pa.Table, pa.Table, pa.Ta
 
 def table(name: str, rows: Sequence[Row]) -> pa.Table:
     """Rows as a table of the lake, texts as dictionaries where Parquet gives them so."""
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in arrow_schema(name)]
-    encoded = [
-        column.dictionary_encode() if each in DICTIONARIES.get(name, ()) else column
-        for each, column in zip(arrow_schema(name).names, columns, strict=True)
-    ]
-    return pa.table(encoded, arrow_schema(name).names)
+    columns = {each.name: pa.array([row.get(each.name) for row in rows], each.type) for each in arrow_schema(name)}
+    return pa.table(columns | {each: columns[each].dictionary_encode() for each in DICTIONARIES.get(name, ())})
 
 
 def commit_row(row: ReplayRow) -> Row:
