@@ -22,7 +22,6 @@ the log offsets at which audits ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -30,7 +29,6 @@ from kgroups_spark.coordinator.classic_group import CONSUMER_PROTOCOL_TYPE, Clas
 from kgroups_spark.coordinator.consumer_group import UNKNOWN_METADATA, ConsumerGroup
 from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, Release
-from kgroups_spark.coordinator.rows import MemberName
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
 from kgroups_spark.coordinator.versions import Group, MemberChange, member_changes, member_count
 from kgroups_spark.words import DAY_MS
@@ -394,8 +392,7 @@ class GroupEvent(NamedTuple):
 
 
 class MemberEvents(NamedTuple):
-    """The same event of several members, with consecutive numbers from `event_index` on. The last four columns have a
-    value for each of them."""
+    """The same event of several members, with consecutive numbers from `event_index` on."""
 
     log_offset: int
     event_index: int
@@ -403,10 +400,7 @@ class MemberEvents(NamedTuple):
     event_timestamp: int | None
     group_id: str
     group_type: str | None
-    event: str
-    members: list[MemberName]
-    values_before: Sequence[str | None]
-    values_after: Sequence[str | None]
+    change: MemberChange
 
 
 class Rules(NamedTuple):
@@ -570,7 +564,7 @@ class _Report:
 
     def members(self, place: RecordPlace, group_id: str, group_type: str | None, change: MemberChange) -> None:
         at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
-        self._events.append(MemberEvents(*at, group_id, group_type, *change))
+        self._events.append(MemberEvents(*at, group_id, group_type, change))
         self._numbers[place.log_offset] += len(change.members)
 
     def removed_offset(

@@ -168,6 +168,8 @@ Sighting = tuple[str, str, int | None, str]
 class TopicNames:
     """topic id -> name and earliest sighting, so that the order in which ranges and nights are read does not matter."""
 
+    types = frozenset(TOPIC_FIELDS)
+
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str, str]] = {}
 

@@ -24,14 +24,7 @@ from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, OffsetKey
 from kgroups_spark.offsets.columns import JoinedLog
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
-from kgroups_spark.replay.counts import (
-    TOPIC_FIELDS,
-    DecodedChunk,
-    GroupTraffic,
-    OddRecords,
-    TopicNames,
-    fitting_partition_counts,
-)
+from kgroups_spark.replay.counts import DecodedChunk, GroupTraffic, OddRecords, TopicNames, fitting_partition_counts
 from kgroups_spark.replay.history_rows import (
     COLUMNS,
     DECODED_TABLES,
@@ -162,7 +155,7 @@ class RangeDecoder:
                 self.progresses[at].record_counts[record_type, None if version < 0 else version] += count
             for row, record in decoded:
                 self.progresses[number[row]].record_counts[record.record_type, record.value_version] += 1
-                if record.record_type in TOPIC_FIELDS:  # only then the value is parsed
+                if record.record_type in TopicNames.types:  # only then the value is parsed
                     self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
             for row, what in bad:
                 self.progresses[number[row]].quarantined[what.reason] += 1

@@ -241,16 +241,18 @@ def event_batches(events: Sequence[tuple[int, GroupEvent | MemberEvents]], **con
 
 def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, Any]) -> pa.Table:
     partitions, events = zip(*reported, strict=True)
-    counts = np.array([len(event.members) for event in events])
+    changes = [event.change for event in events]
+    counts = np.array([len(change.members) for change in changes])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
-    names = zip(*chain.from_iterable(event.members for event in events), strict=True)
+    names = zip(*chain.from_iterable(change.members for change in changes), strict=True)
     columns = {name: pa.array(values, pa.string()) for name, values in zip(NAME_COLUMNS, names, strict=True)}
     for name, values in (("value_before", "values_before"), ("value_after", "values_after")):
-        columns[name] = pa.array([*chain.from_iterable(getattr(each, values) for each in events)], pa.string())
+        columns[name] = pa.array([*chain.from_iterable(getattr(change, values) for change in changes)], pa.string())
     columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
     for name in _OF_ALL:
-        values = column([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
+        of_each = changes if name == "event" else events
+        values = column([getattr(each, name) for each in of_each], arrow_schema("group_events").field(name).type)
         columns[name] = values.take(pa.array(of))
     columns["offsets_partition"] = pa.array(partitions, pa.int32()).take(pa.array(of))
     return table_of("group_events", columns, rows, **constants)
