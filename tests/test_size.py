@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 30_240, "lines": 47_410, "files": 148, "folders": 15},
-    "tests": {"code": 36_910, "lines": 55_420, "files": 447, "folders": 34},
+    "kgroups_spark": {"code": 29_553, "lines": 46_710, "files": 148, "folders": 15},
+    "tests": {"code": 35_780, "lines": 52_890, "files": 304, "folders": 34},
 }
-LONGEST_FILE = 865
+LONGEST_FILE = 787
 
 
 def lines_of_code(path: Path) -> int:
