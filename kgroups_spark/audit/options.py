@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgroups_spark.errors import UsageError
@@ -46,7 +46,7 @@ class AuditOptions:
     """
 
     lake: str
-    segments: Sequence[str] = ()
+    segments: Sequence[str] = field(default_factory=list)
     records: str | None = None
     client: ClientProperties | None = None
     as_of: int | None = None

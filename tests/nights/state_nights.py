@@ -6,7 +6,6 @@ import io
 from dataclasses import dataclass, field
 
 import orjson
-import pyarrow as pa
 
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, CoordinatorRecordDecoder
@@ -66,7 +65,7 @@ class StateNights:
         read, added = StateShardRead(self.topic), {}
         context = ReadContext(1, self.release, lambda path: io.BytesIO(log))
         for name, rows in StateShard(work, state, context, self.settings, lambda: history).read_on(read):
-            added.setdefault(name, []).extend(pa.Table.from_batches([rows]).to_pylist())
+            added.setdefault(name, []).extend(rows.to_pylist())
         self.state = [StateRow(*(row[k] for k in StateRow._fields)) for row in added.pop("state_log_state", ())]
         for name, rows in added.items():
             self.tables[name] = rows if name in NOW else [*self.tables.get(name, ()), *rows]

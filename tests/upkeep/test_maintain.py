@@ -60,8 +60,7 @@ def replayed(stored, tasks, task, name):
     for output in replay_shards(task, tasks, numbers):
         assert not isinstance(output, Fact | ForReplay | ShardBegins | ShardLost)
         if output[0] == name:
-            rows = output[1] if isinstance(output[1], pa.Table) else pa.Table.from_batches([output[1]])
-            found.append(rows.select(arrow_schema(name).names).cast(arrow_schema(name)))
+            found.append(output[1].select(arrow_schema(name).names).cast(arrow_schema(name)))
     return pa.concat_tables(found)
 
 

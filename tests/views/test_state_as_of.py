@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import duckdb
 import orjson
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator.releases import release
@@ -90,7 +89,7 @@ def replayed(topic, partition, records, moment):
             break
         if record is not None:
             shard.replay(record)
-    found = {name: pa.Table.from_batches([rows]).to_pylist() for name, rows in shard.tables(1, SETTINGS)}
+    found = {name: rows.to_pylist() for name, rows in shard.tables(1, SETTINGS)}
     return {name: found[name] for name in OF_LOG[topic]}
 
 
