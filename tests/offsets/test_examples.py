@@ -11,7 +11,6 @@ from kgroups_spark.offsets import removals
 from kgroups_spark.offsets.columns import (
     ALONE,
     COMMIT,
-    I64,
     NEVER,
     Markers,
     Places,
@@ -19,15 +18,13 @@ from kgroups_spark.offsets.columns import (
     next_marker,
     number_slots,
 )
-from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
-from tests.chosen import Chosen
 from tests.coordinator.records import Log, T, X, Y
 from tests.logs.dense_logs import dense_log
-from tests.nights.nights_here import Audited, How, audit
+from tests.nights.nights_here import How, audit
 from tests.offsets.log_tables import history_of, replayed, table, without_slots
 from tests.twin.shard import ReplayRow
 
@@ -49,7 +46,7 @@ FATES = (
 COMMITTED, REPLACED, REMOVED, SUPERSEDED, OVERWRITTEN, ABORTED, DROPPED, PENDING, UNREADABLE, TOMBSTONE = range(10)
 
 
-def fates(folded: Fold) -> I64:
+def fates(folded):
     """For each record a number of FATES."""
     commits, pending, effects = folded.commits, folded.pending, folded.effects
     fate = np.full(len(commits), REPLACED)
@@ -68,18 +65,18 @@ def fates(folded: Fold) -> I64:
     return fate
 
 
-def folded(log: Log, version: str = "4.3") -> Fold:
+def folded(log, version="4.3"):
     return fold_range(OffsetState.empty(), history_of(log.rows), release(version), SlotRange())
 
 
-def fates_of(log: Log, version: str = "4.3") -> list[str]:
+def fates_of(log, version="4.3"):
     """By log offset."""
     found = folded(log, version)
     by_offset = np.argsort(found.commits.log_offset)
     return [FATES[fate] for fate in fates(found)[by_offset]]
 
 
-def array(*values: int) -> np.ndarray:
+def array(*values):
     return np.array(values, np.int64)
 
 
@@ -255,7 +252,7 @@ def test_a_transaction_takes_its_epoch_from_its_first_offset_commit():
 # How the transactions of offset commits ended, against the obvious: the producer's next COMMIT or ABORT in the log.
 
 
-def ends(audited: Audited) -> dict[int, tuple[str | None, int | None]]:
+def ends(audited):
     """The outcome and the marker's offset of each commit, by its log offset; None for a commit that no marker ended."""
     markers = [row for row in audited.rows("transaction_markers") if row["outcome"] is not None]
     found = {}
@@ -270,9 +267,7 @@ def ends(audited: Audited) -> dict[int, tuple[str | None, int | None]]:
 
 
 @pytest.mark.parametrize("chunk_bytes", [256, 1024, None])
-def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(
-    chunk_bytes: int | None, chosen: Chosen
-) -> None:
+def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(chunk_bytes, chosen):
     known = 0
     for seed in chosen.some(range(20), 1):
         audited = audit(dense_log(seed, 60), How(chunk_bytes=chunk_bytes))
