@@ -121,24 +121,6 @@ def test_every_codec_and_magic_in_one_segment(codec):
     assert corrupt == []
 
 
-def test_many_records_in_few_batches_and_few_in_many():
-    counts = [1, 500, 3, *[2] * 30, 0, 90]
-    offsets = np.cumsum([0, *counts]).tolist()
-    log = b"".join(
-        batch(base, [(b"key%d" % i, bytes(i % 300)) for i in range(count)], last_offset_delta=max(count - 1, 0))
-        for base, count in zip(offsets, counts, strict=False)
-        if count
-    )
-    assert read_all(log)[0] == read_log(log)
-
-
-def test_a_batch_larger_than_the_chunk_is_read():
-    log = batch(0, [(b"a", b"1")]) + batch(1, [(b"k", bytes(9_000))]) + batch(2, [(b"b", b"2")])
-    rows, corrupt, _ = read_all(log, chunk_bytes=256)
-    assert rows == read_log(log)
-    assert corrupt == []
-
-
 def test_a_small_file_needs_little_memory():
     log = batch(0, [(b"k", b"v")])
     tracemalloc.start()
@@ -193,12 +175,6 @@ def test_inner_offsets_of_a_wrapper_with_offset_0_are_absolute():
     assert offsets(log) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("codec", [1, 2])
-def test_inner_offsets_of_magic_0_are_absolute(codec):
-    inner = [message(i, b"k", None, magic=0) for i in (40, 42)]
-    assert offsets(wrapper(42, inner, magic=0, codec=codec)) == [40, 42]
-
-
 def test_lz4_in_magic_0_is_a_corrupt_batch():
     inner = lz4.frame.compress(message(7, b"k", b"v", magic=0), store_size=False)
     _, corrupt, _ = read_all(message(7, None, inner, magic=0, attributes=3))
@@ -222,13 +198,6 @@ def test_no_more_messages_are_opened_at_once_than_memory_holds(monkeypatch):
         found, taken = legacy.decode_legacy(log, edges, headers)
         assert (found.offset.tolist(), taken) == (list(range(3 * count)), count)
         assert offsets(b"".join(wrappers)) == list(range(15))
-
-
-def test_messages_of_all_formats_in_one_segment():
-    log = message(0, b"a", b"0", magic=0) + message(1, None, None, magic=1) + message(2, b"", b"", magic=0)
-    log += wrapper(4, [message(i, b"w", b"v", magic=1) for i in range(2)], magic=1) + batch(5, [(b"n", b"1")])
-    log += message(6, b"late", None, magic=1)
-    assert offsets(log) == list(range(7))
 
 
 def bad(inner, *, magic=1, codec=1):

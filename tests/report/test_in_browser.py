@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -74,7 +73,6 @@ LONG = "checkout.payments_" * 20
 # The background of the page, light and dark.
 WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 24, 28)"
 WIDER = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
-Open = Callable[..., Watched]
 
 
 @pytest.fixture(scope="module")
@@ -320,9 +318,3 @@ def test_on_a_phone_a_sentence_is_below_the_short_cells_and_a_long_name_is_shown
         box = name.bounding_box()
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
         assert name.evaluate("each => each.scrollWidth <= each.clientWidth || !each.clientWidth")
-
-
-def test_a_missing_browser_is_reported_with_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AssertionError, match="apt-get install chromium"):
-        browser_path()

@@ -9,8 +9,7 @@ import re
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -23,8 +22,6 @@ from kgroups_spark.sql.by_duckdb import duckdb_reader
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.report.made_lakes import AS_OF, DAY, asked, event_row, group_row, tables
 from tests.views.arrow_tables import in_duckdb
-
-Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -376,12 +373,3 @@ def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(output, mes
     monkeypatch.chdir(tmp_path)
     assert main(["report", "--lake", "no-lake", "--output", output]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_libraries_that_are_missing_are_named(lake, tmp_path, monkeypatch, capsys):
-    from kgroups_spark.cli import report
-
-    found = {"jinja2": SimpleNamespace()}
-    monkeypatch.setattr(report.importlib.util, "find_spec", found.get)
-    assert main(["report", "--lake", lake, "--output", str(tmp_path / "report.html")]) == 1
-    assert "needs vl_convert, which this Python lacks: pip install" in capsys.readouterr().err
