@@ -189,6 +189,11 @@ def test_a_table_has_these_lines(columns, rows, width, lines):
     assert table(columns, *rows, width=width) == lines
 
 
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("", 0)])
+def test_width_is_what_a_terminal_shows(text, width):
+    assert display_width(text) == width
+
+
 def test_wide_and_combining_characters_keep_the_alignment():
     lines = table("GROUP N", ["日本日本日本", 1], ["e\u0301\u20dd\u1112\u1161", 2], ["x", 3])
     assert [display_width(line) for line in lines] == [15, 15, 15, 15]

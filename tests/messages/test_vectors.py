@@ -202,6 +202,10 @@ def test_groups_hash_to_the_partition_that_kafka_gives_them(vector):
         assert offsets_partition(expected["group"], count) == expected[f"p{count}"]
 
 
+def test_a_share_partition_hashes_like_a_group():
+    assert offsets_partition("sg:ASNFZ4mrze8RIjNEVWZ3iA:4", 50) == 10
+
+
 def test_a_hash_of_the_smallest_int_belongs_to_partition_0():
     assert java_hash("polygenelubricants") == -(2**31)
     assert offsets_partition("polygenelubricants", 50) == 0
