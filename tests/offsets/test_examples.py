@@ -9,6 +9,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets import removals
 from kgroups_spark.offsets.columns import (
     NEVER,
+    Places,
     SlotRange,
 )
 from kgroups_spark.offsets.removals import remember
@@ -71,6 +72,12 @@ def fates_of(log, version="4.3"):
 
 def array(*values):
     return np.array(values, np.int64)
+
+
+def test_one_key_for_an_owner_and_a_place():
+    places = Places.over(2, array(5, 9))
+    assert places.keys(array(0, 1), array(9, 5)).tolist() == [4, 6]
+    assert places.keys(array(0), array(NEVER)).tolist() == [places.span - 1]
 
 
 def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():

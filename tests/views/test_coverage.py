@@ -106,3 +106,15 @@ def test_a_record_that_a_load_would_fail_at_counts_once():
     there["transaction_markers"] = there["transaction_markers"].slice(1)
     tables = {**there, "quarantine": pa.concat_tables([there["quarantine"], failed]), "audits": ledger((0, 0, 10))}
     assert rows_of(in_duckdb(tables), QUERY)[0]["complete_from"] == 3
+
+
+def test_partitions_are_kept_apart():
+    parts = [records(np.arange(10, 30)), records(np.array([40, 41, 43, 44]), 1), records(np.array([], np.int64), 2)]
+    there = {name: pa.concat_tables([part[name] for part in parts]) for name in TABLES}
+    for name in TABLES:
+        column = there[name].schema.get_field_index("offsets_partition")
+        numbers = [n for n, part in enumerate(parts) for _ in range(part[name].num_rows)]
+        there[name] = there[name].set_column(column, there[name].schema.field(column), pa.array(numbers, pa.int32()))
+    tables = {**there, "audits": ledger((0, 10, 20), (0, 20, 30), (1, 40, 45), (2, 7, 7))}
+    expected = [(0, 10, 10, 30), (1, 40, 43, 45), (2, None, 7, 7)]
+    assert sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), QUERY)) == expected
