@@ -9,24 +9,21 @@ import re
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import kgroups_spark
-from kgroups_spark.api import Lake, LakeByDuckDb
+from kgroups_spark.api import Lake
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.form import options_of
 from kgroups_spark.cli.main import parse
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.local import Local
 from kgroups_spark.report.figures import GROUP_NAMES
 from kgroups_spark.sql.reader import parameters_in
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.pages import ROOT, blocks
 
@@ -35,7 +32,7 @@ EXAMPLES = [text for text in blocks("docs/python.md", "python") if ">>> " in tex
 
 
 @pytest.fixture(scope="module")
-def made(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(local, tmp_path_factory):
     """A folder with the demo's `lake`, and with its segments at their path in a checkout."""
     folder = tmp_path_factory.mktemp("made")
     run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))
@@ -44,18 +41,18 @@ def made(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made, monkeypatch):
     """That folder, as the working directory."""
     monkeypatch.chdir(made)
     return made
 
 
 @pytest.fixture(scope="module")
-def lake(made: Path) -> LakeByDuckDb:
+def lake(made):
     return kgroups_spark.open_lake(made / "lake")
 
 
-def run_examples(text: str, names: dict[str, object], where: str) -> None:
+def run_examples(text, names, where):
     """Fails at the first example with another output, and raises an example's exception."""
     test = doctest.DocTestParser().get_doctest(text, names, where, where, 0)
     assert test.examples
@@ -67,7 +64,7 @@ def run_examples(text: str, names: dict[str, object], where: str) -> None:
         pytest.fail(f"{where}: {failure.example.source.strip()} shows {failure.got}")
 
 
-def alone(code: str, **environment: str) -> str:
+def alone(code, **environment):
     """The output of a process of its own, without Java."""
     kept = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "HOME", "LANG")}
     command = [sys.executable, "-c", code]
@@ -76,14 +73,14 @@ def alone(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_the_package_imports_nothing_else() -> None:
+def test_importing_the_package_imports_nothing_else():
     code = (
         "import sys, kgroups_spark; print([n for n in ('pyspark', 'duckdb', 'pyarrow', 'numpy') if n in sys.modules])"
     )
     assert alone(code) == "[]"
 
 
-def test_without_spark_what_needs_it_says_so() -> None:
+def test_without_spark_what_needs_it_says_so():
     code = """
 import sys
 class NoSpark:
@@ -114,7 +111,7 @@ for name, use in uses.items():
     assert all("this needs Spark, and PySpark is not installed: pip install" in line for line in lines)
 
 
-def test_every_public_name_exists() -> None:
+def test_every_public_name_exists():
     assert sorted(dir(kgroups_spark)) == sorted(kgroups_spark.__all__)
     for name in kgroups_spark.__all__:
         assert getattr(kgroups_spark, name) is not None
@@ -122,11 +119,11 @@ def test_every_public_name_exists() -> None:
         _ = kgroups_spark.open_lak
 
 
-def test_the_answer_of_an_audit_has_a_public_type() -> None:
+def test_the_answer_of_an_audit_has_a_public_type():
     assert inspect.signature(kgroups_spark.run_audit).return_annotation in kgroups_spark.__all__
 
 
-def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
+def test_a_lake_is_read_without_spark_and_without_java(folder):
     code = "import sys, kgroups_spark; print(kgroups_spark.open_lake('./lake').table('groups').num_rows); "
     assert alone(f"{code}print('pyspark' in sys.modules)") == "35\nFalse"
 
@@ -136,23 +133,23 @@ def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
     [kgroups_spark, Lake.sql, Lake.table, Lake.ask, kgroups_spark.open_lake],
     ids=lambda each: each.__name__,
 )
-def test_examples_in_docstrings_run_as_shown(folder: Path, lake: LakeByDuckDb, documented: object) -> None:
+def test_examples_in_docstrings_run_as_shown(folder, lake, documented):
     names = {"GROUP": GROUP, "lake": lake, "open_lake": kgroups_spark.open_lake}
     run_examples(documented.__doc__ or "", names, str(documented))
 
 
-def test_examples_on_the_page_run_as_shown_without_spark(folder: Path) -> None:
+def test_examples_on_the_page_run_as_shown_without_spark(folder):
     assert len(EXAMPLES) == 6
     run_examples("\n".join(EXAMPLES[:2]), {}, "docs/python.md")
 
 
-def test_the_page_is_a_doctest_as_it_is() -> None:
+def test_the_page_is_a_doctest_as_it_is():
     page = doctest.DocTestParser().get_doctest((ROOT / "docs/python.md").read_text(), {}, "page", None, 0)
     assert len(page.examples) > 10
     assert not [example.want for example in page.examples if "```" in example.want + example.source]
 
 
-def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_examples_on_the_page_run_as_shown_in_spark(spark, folder):  # type: ignore[no-untyped-def]
     # Python workers of this session stay in the folder in which the tests were started.
     text = "\n".join(EXAMPLES[2:]).replace("kgroups_spark/demo/segments", str(SEGMENTS))
     run_examples(text, {"kgroups_spark": kgroups_spark}, "docs/python.md")
@@ -161,7 +158,7 @@ def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None
 NO_ZONE = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.session.timeZone": "Asia/Tokyo"}
 
 
-def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_both_engines_answer_the_same(spark, folder):  # type: ignore[no-untyped-def]
     by_duckdb, by_spark = kgroups_spark.open_lake(folder / "lake"), kgroups_spark.open_lake(folder / "lake", spark)
     assert by_spark.location == by_duckdb.location
     assert by_spark.last_audit == by_duckdb.last_audit
@@ -195,7 +192,7 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
     assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
 
 
-def test_every_question_can_be_asked(lake: LakeByDuckDb, chosen: Chosen) -> None:
+def test_every_question_can_be_asked(lake, chosen):
     assert set(GROUP_NAMES) < set(kgroups_spark.QUESTIONS)
     as_of = lake.last_audit["as_of"]
     for question in chosen.some(kgroups_spark.QUESTIONS, 5, always=GROUP_NAMES):
@@ -204,7 +201,7 @@ def test_every_question_can_be_asked(lake: LakeByDuckDb, chosen: Chosen) -> None
         assert isinstance(lake.ask(question, **about, **span), list)
 
 
-def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Path, lake: LakeByDuckDb) -> None:
+def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder, lake):
     assert set(TABLES) - set(lake.tables) == {name for name, table in TABLES.items() if table.kind == "internal"}
     with pytest.raises(UsageError, match="no table or view comitted_offsets; did you mean committed_offsets"):
         lake.table("comitted_offsets")
@@ -225,7 +222,7 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
         lake.sql("DROP TABLE groups")
 
 
-def test_a_missing_or_unexpected_parameter_is_refused(lake: LakeByDuckDb) -> None:
+def test_a_missing_or_unexpected_parameter_is_refused(lake):
     for parameters, message in (
         ({}, "question states needs group_id"),
         ({"group_id": GROUP, "since": 1}, "question states has no parameter since; it takes group_id"),
@@ -245,14 +242,14 @@ def test_a_missing_or_unexpected_parameter_is_refused(lake: LakeByDuckDb) -> Non
             ask("SELECT * FROM groups_as_of(:ts)", ts=datetime(2026, 11, 16))
 
 
-def test_parameters_are_found_outside_the_quotes_and_comments_of_each_dialect() -> None:
+def test_parameters_are_found_outside_the_quotes_and_comments_of_each_dialect():
     text = r"SELECT 'it\'s :a', :b, `:c`, x::int, ':d' -- :e"
     assert parameters_in(text, "spark") == ["b"]
     assert parameters_in(r"SELECT e'it\'s :a', :b, $$it's :c$$, 'e' :d", "duckdb") == ["b", "d"]
     assert parameters_in("SELECT 'a\\', :b, \":c\", 'it''s :d' || :b /* :e */", "duckdb") == ["b"]
 
 
-def test_an_audit_needs_one_source_and_a_known_release() -> None:
+def test_an_audit_needs_one_source_and_a_known_release():
     for sources in ({}, {"segments": ".", "bootstrap_servers": "localhost:9092"}):
         with pytest.raises(UsageError, match="give one of them"):
             kgroups_spark.run_audit("./new", **sources)  # type: ignore[arg-type]
@@ -261,11 +258,11 @@ def test_an_audit_needs_one_source_and_a_known_release() -> None:
 
 
 @pytest.fixture
-def audited(monkeypatch: pytest.MonkeyPatch) -> list[AuditOptions]:
+def audited(monkeypatch):
     """The options of the audits that would have been run; each lacks records."""
-    seen: list[AuditOptions] = []
+    seen = []
 
-    def run(_: object, options: AuditOptions) -> SimpleNamespace:
+    def run(_, options):
         seen.append(options)
         return SimpleNamespace(
             lacks_records=True, lines=lambda: iter(["audit 1: ...", "  quarantine: 1 corrupt_batch"])
@@ -300,9 +297,7 @@ AS_OPTIONS = [
 
 
 @pytest.mark.parametrize(("name", "given", "option", "typed"), AS_OPTIONS, ids=lambda each: str(each).replace(" ", "_"))
-def test_arguments_of_an_audit_equal_options_of_the_command(
-    name: str, given: object, option: str, typed: str | None, audited: list[AuditOptions]
-) -> None:
+def test_arguments_of_an_audit_equal_options_of_the_command(name, given, option, typed, audited):
     is_live = name == "max_bytes_per_second"
     source = {"bootstrap_servers": "localhost:1"} if is_live else {"segments": "s"}
     kgroups_spark.run_audit("./new", **source, **{name: given})  # type: ignore[arg-type]
@@ -312,7 +307,7 @@ def test_arguments_of_an_audit_equal_options_of_the_command(
     assert audited == [options_of(AuditOptions, arguments, **others)]
 
 
-def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
+def test_an_audit_has_an_argument_for_each_option_of_the_command():
     renamed = {
         "bootstrap_server": "bootstrap_servers",
         "command_config": "properties",
@@ -345,15 +340,13 @@ def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
     ],
     ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
 )
-def test_a_wrong_argument_of_an_audit_is_named(
-    arguments: dict[str, object], message: str, audited: list[AuditOptions]
-) -> None:
+def test_a_wrong_argument_of_an_audit_is_named(arguments, message, audited):
     with pytest.raises(UsageError, match=re.escape(message)):
         kgroups_spark.run_audit("./new", segments="s", **arguments)  # type: ignore[arg-type]
     assert audited == []
 
 
-def test_a_strict_audit_that_lacks_records_raises_its_summary(audited: list[AuditOptions]) -> None:
+def test_a_strict_audit_that_lacks_records_raises_its_summary(audited):
     with pytest.raises(KgroupsError, match=r"the audit counts, but.*\n.*\n  quarantine: 1 corrupt_batch"):
         kgroups_spark.run_audit("./new", segments="s", strict=True)
     kgroups_spark.run_audit("./new", segments="s")

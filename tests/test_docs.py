@@ -8,13 +8,11 @@ import shlex
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import duckdb
 import pytest
 import sqlglot
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from duckdb import DuckDBPyConnection
 from sqlglot import exp
 
 from docs import tables_page
@@ -28,7 +26,6 @@ from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
-from kgroups_spark.lake.local import Local
 from tests.cli.story_reader import story
 from tests.lake.table_rows import MOMENT, rows_of
 from tests.logs.cut_logs import CutLog, batches_in
@@ -41,13 +38,13 @@ from tests.pages import PAGES, ROOT, blocks
 REWOUND = 3928
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """As GitHub makes them of headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def commands(text: str) -> list[str]:
+def commands(text):
     """Lines that begin with kgroups, without their comments; those with ... leave something out."""
     lines = (line.strip().removeprefix(".venv/bin/") for line in text.splitlines())
     typed = (re.split(r" {2,}|\s#\s|\s>\s|\s\|\s|\s&&\s", line)[0] for line in lines if line.startswith("kgroups "))
@@ -60,12 +57,12 @@ DOCUMENTED = [
 TAUGHT = [(f"{name} --help", line) for name in NAMES for line in commands(help_of(command_named(name))["epilog"])]
 
 
-def test_readme_is_a_page_of_150_lines() -> None:
+def test_readme_is_a_page_of_150_lines():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if not link.startswith("https://"):
             name, _, anchor = link.partition("#")
@@ -75,20 +72,18 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize(("where", "line"), DOCUMENTED + TAUGHT, ids=lambda text: text)
-def test_commands_on_pages_parse(where: str, line: str) -> None:
+def test_commands_on_pages_parse(where, line):
     command = parse(shlex.split(line)[1:])
     assert command.command in line
 
 
-def test_the_page_of_commands_has_every_command() -> None:
+def test_the_page_of_commands_has_every_command():
     rows = re.findall(r"^\| `kgroups ([\w-]+)", (ROOT / "docs/commands.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("command", ["history", "export_offsets"])
-def test_the_incident_in_the_readme_equals_the_commands_output(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_incident_in_the_readme_equals_the_commands_output(command, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(f"kgroups_spark.cli.{command}.open_lake", lambda _: story())
     monkeypatch.chdir(tmp_path)
     name = command.replace("_", "-")
@@ -98,17 +93,17 @@ def test_the_incident_in_the_readme_equals_the_commands_output(
     assert (capsys.readouterr().out or files[0]) == expected
 
 
-def test_the_page_of_tables_agrees_with_the_schemas() -> None:
+def test_the_page_of_tables_agrees_with_the_schemas():
     assert tables_page.PAGE.read_text() == tables_page.page(), "run make docs, and look at the difference"
 
 
-def test_the_page_of_findings_lists_each_finding_with_its_severity() -> None:
+def test_the_page_of_findings_lists_each_finding_with_its_severity():
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .{20}", (ROOT / "docs/findings.md").read_text(), re.MULTILINE)
     assert rows == [(name, kind.severity) for name, kind in KINDS.items()]
 
 
 @pytest.fixture(scope="module")
-def cut_lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cut_lake(local, tmp_path_factory):
     """A lake of one offsets partition of the demo. After the first audit its log is cut back before a group was
     rewound; the group commits nearly the same again, and a second audit reads that. A third one has not finished."""
     folder = tmp_path_factory.mktemp("cut")
@@ -129,13 +124,13 @@ def cut_lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "lake"
 
 
-def _audited(local: Local, folder: Path, log: CutLog) -> None:
+def _audited(local, folder, log):
     identity = f"version: 0\ntopic_id: {TOPIC_ID}\n".encode()
     write_folder(folder / "log", {**log.files, f"__consumer_offsets-{log.partition}/partition.metadata": identity})
     run_audit(local, AuditOptions(str(folder / "lake"), [str(folder / "log")], offsets_partitions=8))
 
 
-def tables_in(lake: Path) -> DuckDBPyConnection:
+def tables_in(lake):
     """Its tables as any reader of Delta sees them, all rows of them."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
@@ -144,7 +139,7 @@ def tables_in(lake: Path) -> DuckDBPyConnection:
     return connection
 
 
-def in_duckdb(engine: str) -> str:
+def in_duckdb(engine):
     """The documented query for the engine, as sqlglot reads it, over tables by their names alone."""
     (query,) = blocks("docs/sql.md", engine)
     tree = sqlglot.parse_one(query, read=engine)
@@ -165,7 +160,7 @@ OURS = "SELECT * FROM group_events WHERE event = 'offset_rewound' AND log_timest
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_queries_for_other_engines_find_the_same_rows_as_ours(engine: str) -> None:
+def test_queries_for_other_engines_find_the_same_rows_as_ours(engine):
     """Over the demo's tables."""
     found = story().sql(in_duckdb(engine))
     assert len(found) == len(story().sql(OURS)) > 0
@@ -173,7 +168,7 @@ def test_queries_for_other_engines_find_the_same_rows_as_ours(engine: str) -> No
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_queries_for_other_engines_leave_out_rows_that_do_not_count(engine: str, cut_lake: Path) -> None:
+def test_queries_for_other_engines_leave_out_rows_that_do_not_count(engine, cut_lake):
     tables = tables_in(cut_lake)
     found = tables.sql(in_duckdb(engine)).to_arrow_table()
     ours = open_lake(cut_lake).sql(OURS).select(found.column_names)
@@ -194,12 +189,12 @@ NAMED = re.compile(r"((?:`\w[\w.]*`, )*`\w[\w.]*`) in `([\w/]+\.py)`")
 BEHIND = re.compile(r"`([\w/]+\.py)` \(((?:`\w[\w.]*`(?:, )?)+)")
 
 
-def prose(page: Path) -> str:
+def prose(page):
     """The page without blocks of code; a paragraph, an item or a row of a table is one line."""
     return re.sub(r"(?<=[^\s|])\n *(?=[^\s|#-])", " ", BLOCK.sub("", page.read_text()))
 
 
-def missing_files(page: Path, text: str) -> list[str]:
+def missing_files(page, text):
     """Paths in the text that are neither in the repository, nor in the package, nor beside the page; a name without a
     folder may be anywhere in the package. Capitals stand for a name."""
     named = dict.fromkeys([*FILE.findall(text), *IN_FOLDER.findall(text)])
@@ -213,7 +208,7 @@ def missing_files(page: Path, text: str) -> list[str]:
 
 
 @cache
-def defined(path: Path) -> set[str]:
+def defined(path):
     """The functions, classes, methods and constants of a module."""
     found = set[str]()
     for node in ast.parse(path.read_text()).body:
@@ -235,7 +230,7 @@ def defined(path: Path) -> set[str]:
     return found
 
 
-def missing_names(text: str) -> list[str]:
+def missing_names(text):
     """Functions and constants that the text names with their file (`look` in `findings/finders.py`, `audit/run.py`
     (`run_audit`), or in the columns of a table) and that the file has not."""
     stops = re.findall(r"^\| \d+ \| `([\w/]+\.py)` \| ([^|]+) \|", text, re.MULTILINE)
@@ -246,16 +241,16 @@ def missing_names(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_files_exist(page: Path) -> None:
+def test_named_files_exist(page):
     assert missing_files(page, prose(page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_functions_exist(page: Path) -> None:
+def test_named_functions_exist(page):
     assert missing_names(prose(page)) == []
 
 
-def test_the_check_sees_what_is_missing() -> None:
+def test_the_check_sees_what_is_missing():
     page = ROOT / "docs/design.md"
     assert missing_files(page, "`audit/gone.py` `run.py` `audit/run.py` `tests/gone` `gone/NAME.sql`") == [
         "audit/gone.py",
@@ -267,14 +262,14 @@ def test_the_check_sees_what_is_missing() -> None:
     ]
 
 
-def test_the_design_is_a_page_that_can_be_read() -> None:
+def test_the_design_is_a_page_that_can_be_read():
     text = (ROOT / "docs/design.md").read_text()
     assert len(text.splitlines()) <= 300
     assert len(re.findall(r"^\| \d+ \| `", text, re.MULTILINE)) == 21  # the stops of an offset
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_each_room_has_a_table_of_contents(room: str) -> None:
+def test_each_room_has_a_table_of_contents(room):
     """5 to 20 lines that name every file and folder, and none that is gone; commands by their names alone."""
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
     assert 5 <= len(text.splitlines()) <= 20

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -23,17 +22,17 @@ EXAMPLES = ROOT / "examples"
 INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "ENTRYPOINT", "CMD"}
 
 
-def dockerfile() -> list[tuple[str, str]]:
+def dockerfile():
     """Instruction and value, in their order, without comments."""
     parser = DockerfileParser(path=str(EXAMPLES / "Dockerfile"))
     return [(each["instruction"], each["value"]) for each in parser.structure if each["instruction"] != "COMMENT"]
 
 
-def manifests() -> list[dict[str, Any]]:
+def manifests():
     return list(yaml.safe_load_all((EXAMPLES / "kubernetes-cronjob.yaml").read_text()))
 
 
-def test_the_dockerfile_has_known_instructions_and_copies_existing_files() -> None:
+def test_the_dockerfile_has_known_instructions_and_copies_existing_files():
     found = dockerfile()
     assert found[0][0] == "FROM"
     assert {instruction for instruction, _ in found} == INSTRUCTIONS
@@ -43,7 +42,7 @@ def test_the_dockerfile_has_known_instructions_and_copies_existing_files() -> No
             assert all((ROOT / source).exists() for source in sources), value
 
 
-def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> None:
+def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root():
     found = dockerfile()
     values = dict(found)
     assert values["FROM"].startswith("python:3.11-")
@@ -57,7 +56,7 @@ def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> Non
     assert parse(shlex.split(demo)[1:]).command == "demo"
 
 
-def test_the_containers_user_may_write_where_the_dockerfiles_first_lines_put_the_lake() -> None:
+def test_the_containers_user_may_write_where_the_dockerfiles_first_lines_put_the_lake():
     """Docker makes a missing folder of the host for root, a new volume like the image's folder."""
     (run,) = re.findall("^# +(docker run .*)$", (EXAMPLES / "Dockerfile").read_text(), re.MULTILINE)
     words = shlex.split(run)
@@ -67,7 +66,7 @@ def test_the_containers_user_may_write_where_the_dockerfiles_first_lines_put_the
     assert any(f"install --directory --owner kgroups {folder}" in value for _, value in dockerfile())
 
 
-def linted(*command: str, text: str) -> str:
+def linted(*command, text):
     """The output of a linter about a file with this text."""
     path = Path(sys.executable).with_name(command[0])
     done = subprocess.run([str(path), *command[1:], "-"], input=text, capture_output=True, text=True, check=False)
@@ -75,13 +74,13 @@ def linted(*command: str, text: str) -> str:
     return done.stdout
 
 
-def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+def test_hadolint_finds_nothing_in_the_dockerfile():
     text = (EXAMPLES / "Dockerfile").read_text()
     assert linted("hadolint", text=text) == ""
     assert "DL3002" in linted("hadolint", text=text.replace("USER 10001", "USER root"))
 
 
-def test_ruff_accepts_the_dag_for_airflow_3() -> None:
+def test_ruff_accepts_the_dag_for_airflow_3():
     """`make lint` has these rules, too."""
     text = (EXAMPLES / "airflow_dag.py").read_text()
     assert linted("ruff", "check", "--select", "AIR", text=text) == "All checks passed!\n"
@@ -89,17 +88,16 @@ def test_ruff_accepts_the_dag_for_airflow_3() -> None:
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda manifest: manifest["kind"])
-def test_kubernetes_accepts_the_manifest(manifest: dict[str, Any]) -> None:
+def test_kubernetes_accepts_the_manifest(manifest):
     """Raises ValidationError, also for a field that is unknown."""
     kubernetes_validate.validate(manifest, "1.33", strict=True)
 
 
-def pod_of(cron_job: dict[str, Any]) -> dict[str, Any]:
-    pod: dict[str, Any] = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    return pod
+def pod_of(cron_job):
+    return cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
-def test_the_cron_job_runs_one_audit_at_a_time_on_a_declared_volume() -> None:
+def test_the_cron_job_runs_one_audit_at_a_time_on_a_declared_volume():
     claim, cron_job, upkeep = manifests()
     assert cron_job["spec"]["concurrencyPolicy"] == "Forbid"
     pod = pod_of(cron_job)
@@ -116,7 +114,7 @@ def test_the_cron_job_runs_one_audit_at_a_time_on_a_declared_volume() -> None:
     assert any(user in value for _, value in dockerfile())
 
 
-def test_the_commands_of_systemd_and_cron_parse() -> None:
+def test_the_commands_of_systemd_and_cron_parse():
     unit = (EXAMPLES / "kgroups-audit.service").read_text()
     crontab = (EXAMPLES / "crontab").read_text()
     lines = re.findall(r"^ExecStart=\S+/kgroups (.*)$", unit, re.MULTILINE)
@@ -129,7 +127,7 @@ def test_the_commands_of_systemd_and_cron_parse() -> None:
     ]
 
 
-def test_the_dag_audits_first_and_its_commands_parse() -> None:
+def test_the_dag_audits_first_and_its_commands_parse():
     text = (EXAMPLES / "airflow_dag.py").read_text()
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     operators = [{each.arg: each.value for each in call.keywords} for call in calls if "bash_command" in ast.dump(call)]

@@ -13,7 +13,6 @@ import tomllib
 import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -35,14 +34,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PIP_INSTALL = (sys.executable, "-m", "pip", "install", "--quiet")
 
 
-def constraints() -> dict[str, str]:
+def constraints():
     """The version of each package that CI installs."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pairs = (line.split("==") for line in lines if not line.startswith("#"))
     return {canonicalize_name(name): number for name, number in pairs}
 
 
-def requirements() -> list[Requirement]:
+def requirements():
     """The requirements of the package and of all its extras, without the package itself."""
     texts = [*PROJECT["dependencies"], *(text for extra in PROJECT["optional-dependencies"].values() for text in extra)]
     found = [Requirement(text) for text in texts]
@@ -50,19 +49,19 @@ def requirements() -> list[Requirement]:
 
 
 @pytest.mark.parametrize("requirement", requirements(), ids=str)
-def test_ci_installs_an_allowed_version_of_each_requirement(requirement: Requirement) -> None:
+def test_ci_installs_an_allowed_version_of_each_requirement(requirement):
     number = constraints()[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(number)
     assert version(requirement.name) == number
 
 
 @pytest.mark.parametrize("requirement", [Requirement(text) for text in PROJECT["dependencies"]], ids=str)
-def test_the_next_major_version_of_a_dependency_is_not_allowed(requirement: Requirement) -> None:
+def test_the_next_major_version_of_a_dependency_is_not_allowed(requirement):
     number = Version(constraints()[canonicalize_name(requirement.name)])
     assert not requirement.specifier.contains(f"{number.major + 1}.0")
 
 
-def test_the_page_of_releases_says_which_python_ci_tests() -> None:
+def test_the_page_of_releases_says_which_python_ci_tests():
     (named,) = [line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", line)]
     page = (ROOT / "docs" / "releases.md").read_text()
     assert re.findall(r"^\| Python \| ([\d.]+) \|", page, re.MULTILINE) == [named]
@@ -70,13 +69,13 @@ def test_the_page_of_releases_says_which_python_ci_tests() -> None:
         assert f"{sys.version_info.major}.{sys.version_info.minor}" == named
 
 
-def test_the_version_is_written_in_one_place() -> None:
+def test_the_version_is_written_in_one_place():
     assert PROJECT["dynamic"] == ["version"]
     assert "version" not in PROJECT
     assert f"\n## {kgroups_spark.__version__} " in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> None:
+def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name():
     extras = {name: " ".join(texts) for name, texts in PROJECT["optional-dependencies"].items()}
     assert all(name in extras["read"] for name in by_duckdb.PACKAGES)
     assert all(name.replace("_", "-") in extras["report"] for name in report.NEEDED)
@@ -94,9 +93,9 @@ def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> 
     ids=["installed", "a checkout on the path", "sent to a cluster"],
 )
 def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
-    is_installed: bool, folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def distribution(name: str) -> str:
+    is_installed, folder, command, monkeypatch
+):
+    def distribution(name):
         if is_installed:
             return name
         raise PackageNotFoundError(name)
@@ -106,13 +105,13 @@ def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
     assert errors.how_to_install("read") == command
 
 
-def test_one_module_says_how_extras_are_installed() -> None:
+def test_one_module_says_how_extras_are_installed():
     hints = [path.name for path in (ROOT / "kgroups_spark").rglob("*.py") if f"{PROJECT['name']}[" in path.read_text()]
     assert hints == []
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     """Built from a copy: an earlier build leaves files in the checkout, which would go into this one."""
     folder = tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT / "kgroups_spark", folder / "kgroups_spark", ignore=shutil.ignore_patterns("__pycache__"))
@@ -124,7 +123,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
+def lake(tmp_path):
     """A lake with three groups."""
     groups = rows_of("groups", *({"group_id": name} for name in "abc"))
     return Path(write_lake(tmp_path / "lake", {"audits": ledger({}), "groups": groups}))
@@ -148,7 +147,7 @@ for words in ("groups", "expiring", "describe --group a", "metrics", "report --o
 
 @pytest.mark.processes
 @pytest.mark.parametrize("end", one_of("lowest", "newest"))
-def test_a_lake_is_read_at_both_ends_of_the_ranges(end: str, lake: Path, tmp_path: Path) -> None:
+def test_a_lake_is_read_at_both_ends_of_the_ranges(end, lake, tmp_path):
     """The lowest and the newest DuckDB and deltalake that pip may install."""
     ranges = {each.name: each.specifier for each in requirements()}
     lowest = {name: next(clause.version for clause in ranges[name] if clause.operator == ">=") for name in READERS}
@@ -166,7 +165,7 @@ COUNT_GROUPS = "import sys, kgroups_spark; print(kgroups_spark.open_lake(sys.arg
 
 
 @pytest.mark.processes
-def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> None:
+def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel):
     info = f"kgroups_spark-{kgroups_spark.__version__}.dist-info"
     names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith(f"{info}/")}
     assert names == {
@@ -180,7 +179,7 @@ def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> No
 
 
 @pytest.mark.soak
-def test_a_lake_is_read_from_an_empty_environment_without_java(wheel: Path, lake: Path, tmp_path: Path) -> None:
+def test_a_lake_is_read_from_an_empty_environment_without_java(wheel, lake, tmp_path):
     """Downloads what `kgroups-spark[read]` needs, by the command that the message gives."""
     run(tmp_path, sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
@@ -202,14 +201,14 @@ def test_a_lake_is_read_from_an_empty_environment_without_java(wheel: Path, lake
     assert run(tmp_path, kgroups, "--version").split()[-1] == kgroups_spark.__version__
 
 
-def run(folder: Path, *command: object) -> str:
+def run(folder, *command):
     """The output of a command that succeeds."""
     done = executed(folder, *command)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def executed(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
+def executed(folder, *command):
     """The command's end. It finds no Java and nothing of this checkout; pip's settings are those of the tests."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HOME", "LANG"))}
     words = [str(word) for word in command]
@@ -225,9 +224,7 @@ def executed(folder: Path, *command: object) -> subprocess.CompletedProcess[str]
         ("jinja2", ["report"], "report"),
     ],
 )
-def test_a_command_says_which_extra_it_needs(
-    missing: str, command: list[str], extra: str, lake: Path, tmp_path: Path
-) -> None:
+def test_a_command_says_which_extra_it_needs(missing, command, extra, lake, tmp_path):
     """All of the package's modules that need neither a cluster nor Spark can be imported."""
     hidden = f"sys.modules[{missing!r}] = None"
     code = f"import sys; {hidden}; from kgroups_spark.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -300,7 +297,7 @@ LINES = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("zip")
     archive = folder / "kgroups_spark.zip"
     # As docs/spark-and-lakes.md makes it.
@@ -318,24 +315,24 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**found, "said": done.stderr, "folder": folder}
 
 
-def test_the_process_has_the_package_of_the_zip(answers: dict[str, Any]) -> None:
+def test_the_process_has_the_package_of_the_zip(answers):
     assert answers["package"] == str(answers["folder"] / "kgroups_spark.zip" / "kgroups_spark" / "__init__.py")
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_each_command_and_job_answers(line: str, answers: dict[str, Any]) -> None:
+def test_each_command_and_job_answers(line, answers):
     assert answers[line.replace("SEGMENTS", "segments")] == LINES[line], answers["said"]
 
 
-def test_no_command_and_no_job_is_left_out() -> None:
+def test_no_command_and_no_job_is_left_out():
     assert JOBS.keys() == {path.stem for path in (ROOT / "jobs").glob("*.py")}
     assert {Path(line.split()[0]).stem for line in LINES} == (set(NAMES) - set(JOBS.values())) | JOBS.keys()
 
 
-def test_spark_gets_files_that_are_on_the_disk(answers: dict[str, Any]) -> None:
+def test_spark_gets_files_that_are_on_the_disk(answers):
     assert answers["xml"] == ["<!--", "<!--"]
 
 
-def test_no_file_of_the_package_is_opened_by_its_path() -> None:
+def test_no_file_of_the_package_is_opened_by_its_path():
     named = [path for path in (ROOT / "kgroups_spark").rglob("*.py") if "__file__" in path.read_text()]
     assert named == []

@@ -22,7 +22,7 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
 INTERRUPTED, TERMINATED = (130, "kgroups: interrupted\n"), (143, "kgroups: terminated\n")
 
 
-def ended(script: str, *numbers: signal.Signals) -> tuple[int, str, str]:
+def ended(script, *numbers):
     """Code, output and errors of a script in a process group of its own, which gets a signal after each line that it
     says, as long as there are any."""
     process = subprocess.Popen(
@@ -43,7 +43,7 @@ def ended(script: str, *numbers: signal.Signals) -> tuple[int, str, str]:
     return process.returncode, said + out, err
 
 
-def command(*work: str) -> str:
+def command(*work):
     """`kgroups dump`, whose work this is."""
     lines = "\n    ".join(["def work(path, topic):", *work])
     return f"""
@@ -63,18 +63,18 @@ BOTH = pytest.mark.parametrize(("number", "end"), [(INT, INTERRUPTED), (TERM, TE
 
 
 @BOTH
-def test_a_signal_ends_a_command_with_one_line(number: signal.Signals, end: tuple[int, str]) -> None:
+def test_a_signal_ends_a_command_with_one_line(number, end):
     code, out, err = ended(command(SAYS_READY), number)
     assert (code, err, out) == (*end, "ready\n")
 
 
-def test_an_error_after_a_signal_is_reported_as_the_signal() -> None:
+def test_an_error_after_a_signal_is_reported_as_the_signal():
     gone = "raise RuntimeError('the JVM has gone') from None"
     code, _, err = ended(command("try:", f"    {SAYS_READY}", "except KeyboardInterrupt:", f"    {gone}"), TERM)
     assert (code, err) == TERMINATED
 
 
-def test_a_second_signal_does_not_wait() -> None:
+def test_a_second_signal_does_not_wait():
     cleans_up = f"print('cleaning up', flush=True); {WAITS}"
     work = ("try:", f"    {SAYS_READY}", "except KeyboardInterrupt:", f"    {cleans_up}")
     assert ended(command(*work), INT, INT) == (130, "ready\ncleaning up\n", "")
@@ -82,9 +82,7 @@ def test_a_second_signal_does_not_wait() -> None:
 
 @BOTH
 @pytest.mark.parametrize("module", ["cli.main", "cli.audit"])
-def test_a_signal_while_the_commands_are_loaded_is_one_line(
-    module: str, number: signal.Signals, end: tuple[int, str]
-) -> None:
+def test_a_signal_while_the_commands_are_loaded_is_one_line(module, number, end):
     script = """
         import sys, time
 
@@ -102,7 +100,7 @@ def test_a_signal_while_the_commands_are_loaded_is_one_line(
     assert (code, err) == end
 
 
-def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
+def test_a_prompt_survives_ctrl_c_but_not_sigterm():
     script = """
         import time
         from kgroups_spark.spark.interruption import going_on, interruptible
@@ -119,7 +117,7 @@ def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
     assert (code != 0, out, "Terminated" in err) == (True, "ready\n" * 4, True)
 
 
-def test_a_query_in_c_is_interrupted() -> None:
+def test_a_query_in_c_is_interrupted():
     work = (
         "import duckdb",
         "from kgroups_spark.spark.interruption import run_interruptibly",
@@ -132,7 +130,7 @@ def test_a_query_in_c_is_interrupted() -> None:
     assert (code, err) == INTERRUPTED
 
 
-def test_a_signal_after_the_work_ends_the_process_silently() -> None:
+def test_a_signal_after_the_work_ends_the_process_silently():
     script = """
         import atexit, pyspark, sys, time
         from kgroups_spark.cli import dump
@@ -151,7 +149,7 @@ def test_a_signal_after_the_work_ends_the_process_silently() -> None:
 
 
 @pytest.mark.parametrize(("number", "said"), [(INT, "goes on\n"), (TERM, "")])
-def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number: signal.Signals, said: str) -> None:
+def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number, said):
     script = """
         import threading, time
         from kgroups_spark.spark.interruption import SIGNALS, going_on, interruptible, is_interruption
@@ -176,10 +174,10 @@ def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number: signal.Sig
     assert (out, "Terminated" in err) == (f"ready\n{said}", number == TERM)
 
 
-def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
+def test_interruptible_work_passes_on_its_result_and_its_error():
     from kgroups_spark.spark.interruption import interruptible, run_interruptibly
 
-    def fail() -> None:
+    def fail():
         raise ValueError("as it is")
 
     for block in (contextlib.nullcontext, interruptible):
@@ -189,7 +187,7 @@ def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
                 run_interruptibly(fail, fail)
 
 
-def test_the_block_restores_the_signal_handlers() -> None:
+def test_the_block_restores_the_signal_handlers():
     from kgroups_spark.spark.interruption import interruptible, is_in_force, still_in_force
 
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

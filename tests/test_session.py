@@ -5,7 +5,6 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -39,7 +38,7 @@ def test_our_own_session_uses_downloaded_jars_and_opens_no_public_port(spark):
 
 
 @pytest.mark.parametrize("variable", [None, "SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"])
-def test_a_collector_that_the_user_has_chosen_counts(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_that_the_user_has_chosen_counts(variable, monkeypatch):
     """A JVM with two of them does not start."""
     for name in ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"):
         monkeypatch.delenv(name, raising=False)
@@ -52,9 +51,7 @@ def test_a_collector_that_the_user_has_chosen_counts(variable: str | None, monke
     assert session.java_options(given).endswith("-Xss4m" if variable else "-XX:+UseZGC")
 
 
-def test_classes_come_from_an_archive_that_is_whole_and_newer_than_the_jars(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classes_come_from_an_archive_that_is_whole_and_newer_than_the_jars(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
     asked = session.class_archive()
@@ -78,7 +75,7 @@ def test_classes_come_from_an_archive_that_is_whole_and_newer_than_the_jars(
 
 
 @pytest.mark.parametrize("given", ["-XX:SharedArchiveFile=own.jsa", "-XX:ArchiveClassesAtExit=own.jsa"])
-def test_an_archive_that_the_user_has_chosen_counts(given: str) -> None:
+def test_an_archive_that_the_user_has_chosen_counts(given):
     assert session.java_options(given).count("Archive") == 1
 
 
@@ -227,7 +224,7 @@ def test_a_cache_that_cannot_be_made_is_named_with_the_variable_that_moves_it(mo
 
 
 @pytest.mark.parametrize("name", ["spark-laptop", "spark-cluster", "spark-standalone", "s3"])
-def test_the_conf_downloads_what_our_own_session_does(name: str) -> None:
+def test_the_conf_downloads_what_our_own_session_does(name):
     """Jars that Spark has itself are not sent to each executor a second time."""
     lines = (Path(__file__).parents[1] / "conf" / f"{name}.conf").read_text().splitlines()
     settings = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
@@ -246,17 +243,17 @@ def test_ivys_settings_name_one_resolver_and_no_host():
 # The output of Spark's JVM goes through us; a shell takes the JVM's place.
 
 
-def shell(script: str, said: list[str]) -> Jvm:
+def shell(script, said):
     return Jvm(["sh", "-c", script], said.append, {"stdin": subprocess.PIPE})
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(is_so):
     while not is_so():
         time.sleep(0.01)
 
 
-def test_output_of_a_jvm_that_fails_to_start_is_passed_on() -> None:
-    said: list[str] = []
+def test_output_of_a_jvm_that_fails_to_start_is_passed_on():
+    said = []
     jvm = shell("echo 'resolving orders'; echo 'no network' >&2; exit 1", said)
     jvm.process.wait()
     assert said == []
@@ -264,8 +261,8 @@ def test_output_of_a_jvm_that_fails_to_start_is_passed_on() -> None:
     assert said == ["resolving orders", "no network"]
 
 
-def test_output_of_a_running_jvm_is_passed_on_at_once_until_it_is_stopped() -> None:
-    said: list[str] = []
+def test_output_of_a_running_jvm_is_passed_on_at_once_until_it_is_stopped():
+    said = []
     ending = "trap 'echo a stack; exit 0' TERM; while :; do sleep 0.05; done"
     jvm = shell(f"echo noise; read go; {ending.replace('while', 'echo out of memory >&2; while')}", said)
     until(lambda: bool(jvm.held_back))
@@ -278,7 +275,7 @@ def test_output_of_a_running_jvm_is_passed_on_at_once_until_it_is_stopped() -> N
     assert (jvm.process.poll(), said) == (0, ["out of memory"])
 
 
-def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_that_does_not_end_is_killed(monkeypatch):
     monkeypatch.setattr("kgroups_spark.spark.session.SECONDS_TO_END", 0.2)
     jvm = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", [])
     until(lambda: bool(jvm.held_back))

@@ -6,7 +6,6 @@ import ast
 import json
 import re
 import string
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -39,12 +38,12 @@ MARKUP = re.compile(r"<style>.*?</style>|<[^>]*>|\{%.*?%\}|\{\{.*?\}\}", re.DOTA
 PART_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
-def replaced_words() -> list[str]:
+def replaced_words():
     rows = re.findall(r"^\| [^|]+ \| [^|]+ \| ([^|]+) \|$", GLOSSARY.read_text(), re.MULTILINE)
     return [word for row in rows[1:] for word in row.split(", ")]
 
 
-def squashed(text: str) -> str:
+def squashed(text):
     return text.lower().translate(NO_WORDS)
 
 
@@ -53,7 +52,7 @@ SQUASHED = tuple(map(squashed, replaced_words()))
 REPLACED = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, replaced_words()))})(?![\w-])", re.IGNORECASE)
 
 
-def complaints(text: str) -> list[str]:
+def complaints(text):
     """Replaced words, and sentences that begin with a clause as a noun, outside of code."""
     prose = BLOCK_OR_CODE.sub(lambda code: "`" if code[0][0] == "`" else "", text)
     unbroken = re.sub(r"(?<=\S)\n *(?=\S)", " ", prose)
@@ -61,7 +60,7 @@ def complaints(text: str) -> list[str]:
     return REPLACED.findall(unbroken) + nouns
 
 
-def may_complain(text: str) -> bool:
+def may_complain(text):
     """Whether a module may have one of the words in its texts or its names, or such a sentence. Only these modules are
     parsed: it takes ten times as long."""
     all_in_one = squashed(text)
@@ -69,12 +68,12 @@ def may_complain(text: str) -> bool:
 
 
 @cache
-def suspects(*paths: Path) -> list[Path]:
+def suspects(*paths):
     return [path for path in paths if may_complain(path.read_text())]
 
 
 @cache
-def texts_and_names(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+def texts_and_names(path):
     """The texts of a module and the names that it gives, of functions, classes, arguments, variables and attributes;
     with their lines."""
     texts, names = [], []
@@ -90,19 +89,19 @@ def texts_and_names(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, 
 
 
 @cache
-def place(path: Path) -> str:
+def place(path):
     """The path as a complaint names it."""
     return str(path.relative_to(ROOT))
 
 
-def texts(path: Path) -> Iterator[tuple[str, str]]:
+def texts(path):
     """Every text of a module that a person may read, with its line: docstrings, messages, help, comments."""
     for line, text in texts_and_names(path)[0]:
         yield f"{place(path)}:{line}", text
     yield from comments(path, path.read_text())
 
 
-def texts_around(path: Path) -> Iterator[tuple[str, str]]:
+def texts_around(path):
     """Docstrings, comments and names of tests; their other strings are data."""
     text = path.read_text()
     for node in statements(ast.parse(text)):
@@ -113,32 +112,32 @@ def texts_around(path: Path) -> Iterator[tuple[str, str]]:
     yield from comments(path, text)
 
 
-def names(path: Path) -> Iterator[tuple[str, str]]:
+def names(path):
     """Every name that a module gives, in words."""
     for line, name in texts_and_names(path)[1]:
         yield f"{place(path)}:{line}", " ".join(PART_OF_NAME.findall(name))
 
 
-def comments(path: Path, text: str) -> Iterator[tuple[str, str]]:
+def comments(path, text):
     """Comments; those on lines of their own that follow each other are one."""
     for found in COMMENT.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         yield f"{place(path)}:{line}", re.sub(r"^\s*# ?", "", found[0], flags=re.MULTILINE)
 
 
-def test_the_glossary_is_in_order_and_names_what_it_replaces() -> None:
+def test_the_glossary_is_in_order_and_names_what_it_replaces():
     words = re.findall(r"^\| (\w[^|]+) \|", GLOSSARY.read_text(), re.MULTILINE)[1:]
     assert words == sorted(words, key=str.lower)
     assert {"tables of now", "told", "anew", "shall"} <= set(replaced_words())
 
 
-def test_help_messages_docstrings_and_comments_use_them() -> None:
+def test_help_messages_docstrings_and_comments_use_them():
     found = {where: complaints(text) for path in suspects(*CODE) for where, text in texts(path)}
     found |= {where: complaints(text) for path in suspects(*AROUND) for where, text in texts_around(path)}
     assert {where: words for where, words in found.items() if words} == {}
 
 
-def prose(path: Path) -> str:
+def prose(path):
     """The words of a file that is no module of Python, a paragraph each: those of pages, and the comments of others."""
     text = path.read_text()
     match path.suffix:
@@ -159,25 +158,25 @@ def prose(path: Path) -> str:
             return "\n\n".join(comment for _, comment in comments(path, text))
 
 
-def cell_text(cell: dict[str, object]) -> str:
+def cell_text(cell):
     """The prose of a notebook's cell: all of a text, the comments of code."""
     source = "".join(cell["source"])  # type: ignore[arg-type]
     return source if cell["cell_type"] == "markdown" else "\n\n".join(re.findall(r"# (.*)", source))
 
 
 @pytest.mark.parametrize("kind", ["pages", "notebooks", "templates", "queries", "settings"])
-def test_other_files_use_them(kind: str) -> None:
+def test_other_files_use_them(kind):
     found = {place(path): complaints(prose(path)) for path in OTHERS[kind]}
     assert {where: words for where, words in found.items() if words} == {}
 
 
-def test_names_in_the_package_use_them() -> None:
+def test_names_in_the_package_use_them():
     named = (each for path in suspects(*CODE) for each in names(path))
     found = [(where, words) for where, name in named if (words := REPLACED.findall(name))]
     assert found == []
 
 
-def test_the_check_sees_planted_words(tmp_path: Path) -> None:
+def test_the_check_sees_planted_words(tmp_path):
     module = tmp_path / "planted.py"
     module.write_text(
         "class MadeAgain:\n    def decided_anew(self, told: int) -> None:\n        self.oddities = told\n"
@@ -211,6 +210,6 @@ def test_the_check_sees_planted_words(tmp_path: Path) -> None:
         ("Retold, as of nowhere: `What is so`.", []),
     ],
 )
-def test_the_check_sees_words_and_sentences(text: str, words: list[str]) -> None:
+def test_the_check_sees_words_and_sentences(text, words):
     assert complaints(text) == words
     assert may_complain(text) or not words

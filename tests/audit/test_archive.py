@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +22,7 @@ from tests.recorded_state_logs import write_logs
 pytestmark = pytest.mark.usefixtures("findings_not_sought")
 
 RECORDING = "transactions-4.4"
-HOW: dict[str, Any] = {"engine": "local", "offsets_partitions": 4, "release_version": "4.4"}
+HOW = {"engine": "local", "offsets_partitions": 4, "release_version": "4.4"}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def test_the_rows_of_kafka_raw_give_the_tables_of_the_segments(rows, expected, t
 def test_a_longer_archive_is_read_on(rows, expected, tmp_path):
     whole = rows.to_pylist()
     for share in (0.5, 0.8, 1.0):
-        last: dict[Any, int] = {}
+        last = {}
         for row in whole:
             last[row["topic"], row["partition"]] = max(last.get((row["topic"], row["partition"]), 0), row["offset"])
         some = [row for row in whole if row["offset"] <= share * last[row["topic"], row["partition"]]]

@@ -6,7 +6,6 @@ import json
 import zipfile
 from datetime import datetime
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -81,14 +80,13 @@ def _table_time(ms):
 def answers(version):
     """By log, one answer per offsets partition."""
     with zipfile.ZipFile(LOGS) as archive:
-        by_log: dict[str, list[dict[str, Any]]] = json.loads(archive.read(f"answers/{version}.json"))
-    return by_log
+        return json.loads(archive.read(f"answers/{version}.json"))
 
 
 def reported_otherwise(log, audited, version, answer):
     """A line for each difference between the tables and Kafka's answer about one partition."""
     tables = TablesAsShard(audited, answer["partition"], version)
-    failed: list[int] | None = tables.failed()
+    failed = tables.failed()
     if tables.release.coordinator == "scala":  # its loader does not go on after a failure
         fails = answer["failed"] and not (answer["failed"]["message"] or "").startswith(UNLOADED_AT_THE_END)
         if fails or failed:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -120,7 +119,7 @@ def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what
 
     def dropping(spark, options):
         def end(step, of):
-            rows: Any = step.rows
+            rows = step.rows
             kept = rows.where(pc.field(column) != dropped) if of == what else rows
             step.end(kept.mapInArrow(step.function, step.reports))
 

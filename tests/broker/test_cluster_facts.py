@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from unittest import mock
 
 import pytest
@@ -38,7 +37,7 @@ GROUP_CONFIG = ClusterFact("group_config", "consumer.session.timeout.ms", "50000
 URL_SAFE = str.maketrans("+/", "-_")
 
 # Clusters of 3.9.2: their properties, and the release that they should be given.
-OLD: Mapping[str, tuple[Mapping[str, str], str]] = {
+OLD = {
     "3.9.2": ({}, "3.9"),
     "3.9.2 with Java's coordinator": ({"group.coordinator.rebalance.protocols": "classic,consumer"}, "3.9-java"),
     "3.9.2 with the internal switch": ({"group.coordinator.new.enable": "true"}, "3.9-java"),

@@ -7,7 +7,6 @@ something else than its log.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -193,7 +192,7 @@ def producers(rows):
 
 def share_partitions(records):
     """Topics and partitions that the last ShareGroupStatePartitionMetadata of each group calls initialized."""
-    groups: dict[str, list[list[Any]]] = {}
+    groups = {}
     for row in sorted(records, key=lambda row: row["log_offset"]):
         if row["record_name"] == "ShareGroupMetadata" and row["value"] is not None:
             groups.setdefault(row["group_id"], [])

@@ -4,7 +4,6 @@ heartbeat by heartbeat, and in the broker's own words."""
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import pytest
 
@@ -168,8 +167,7 @@ def answered(lab, group, topic):
     names = ("instanceId", "rackId", "subscribedTopicRegex", "serverAssignor")
     member = {"groupId": group, "memberId": f"new-in-{group}", "memberEpoch": 0, "rebalanceTimeoutMs": PATIENT_MS}
     sent = {**dict.fromkeys(names), **member, "subscribedTopicNames": [topic], "topicPartitions": []}
-    answer: dict[str, Any] = lab.clients.request("ConsumerGroupHeartbeat", 1, **sent)
-    return answer
+    return lab.clients.request("ConsumerGroupHeartbeat", 1, **sent)
 
 
 def assert_the_broker_says_so(lab, lake, topic, reasons):

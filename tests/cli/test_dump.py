@@ -69,22 +69,6 @@ def test_every_record_is_one_line_with_its_place_batch_key_and_value(dump):
     }
 
 
-def test_an_offset_commit_has_kafkas_field_names(dump):
-    _, lines, _ = dump(PARTITION_0)
-    line = lines[1999]
-    assert (line["offset"], line["record_type"], line["record_name"]) == (1999, 1, "OffsetCommit")
-    assert line["key"] == {"group": "connect-warehouse-sink", "topic": "orders", "partition": 3}
-    assert line["value_version"] == 4
-    assert line["value"] == {
-        "offset": 71179,
-        "leaderEpoch": 1,
-        "metadata": "",
-        "commitTimestamp": 1794331688099,
-        "expireTimestamp": -1,
-        "topicId": "usLFkSLOCzj0B_rObIH9-A",
-    }
-
-
 def test_a_log_directory_is_read_partition_by_partition_in_the_order_of_the_log(dump, tmp_path):
     for number in (10, 9):
         (tmp_path / f"__consumer_offsets-{number}").symlink_to(PARTITION_0)

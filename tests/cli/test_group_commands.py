@@ -118,32 +118,6 @@ def test_every_event_and_cause_has_a_text():
     assert [cause_text(None), cause_text("of_tomorrow")] == [None, "of_tomorrow"]
 
 
-def test_history_is_in_order_and_limit_keeps_the_newest_events(rows, kgroups):
-    everything = rows("history --group packing-tasks --limit 1000")
-    places = [(row["log_offset"], row["event_index"]) for row in everything]
-    assert places == sorted(places)
-    assert len(places) == 42
-    assert rows("history --group packing-tasks --limit 5") == everything[-5:]
-    _, _, err = kgroups("history --group packing-tasks --limit 5")
-    assert "5 of 42 events, the newest (--limit 42 shows all)" in err
-    several = rows("history --group packing-tasks --group crm-bridge --limit 1000")
-    assert [row for row in several if row["group_id"] == "packing-tasks"] == everything
-    times = [row["log_timestamp"] for row in several]
-    assert times == sorted(times)
-    assert {row["group_id"] for row in several} == {"packing-tasks", "crm-bridge"}
-
-
-def test_a_topic_chooses_the_events_of_its_partitions(rows):
-    everything = rows("history --group customer-360 --limit 1000")
-    chosen = rows("history --group customer-360 --topic orders:0,5 --topic customer-profiles --limit 1000")
-    assert chosen == [
-        row
-        for row in everything
-        if row["topic"] == "customer-profiles" or (row["topic"] == "orders" and row["partition"] in (0, 5))
-    ]
-    assert {row["partition"] for row in chosen if row["topic"] == "orders"} == {0, 5}
-
-
 def test_history_commits_lists_every_commit_with_its_outcome(rows, kgroups):
     found = rows("history --group billing-engine --commits --limit 100000")
     records = story().sql("SELECT log_offset FROM offset_commits WHERE group_id = :group", group="billing-engine")

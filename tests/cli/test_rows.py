@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-from argparse import Namespace
 
 import pytest
 
@@ -16,7 +15,7 @@ from kgroups_spark.cli.describe import rows_of
 from kgroups_spark.cli.expiring import GROUPS_SCREEN, OFFSETS_SCREEN, expires_in
 from kgroups_spark.cli.findings import COLUMNS as COLUMNS_OF_FINDINGS
 from kgroups_spark.cli.findings import EPILOG
-from kgroups_spark.cli.groups import COLUMNS, chosen_of
+from kgroups_spark.cli.groups import COLUMNS
 from kgroups_spark.cli.lag import trend
 from kgroups_spark.cli.main import main, parse
 from kgroups_spark.cli.pending import COLUMNS as COLUMNS_OF_PENDING
@@ -32,33 +31,6 @@ from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ALL, audited
 from tests.views.arrow_tables import in_duckdb
-
-
-def group(group_id, group_type, state, offsets_partition=0):
-    return {"group_id": group_id, "group_type": group_type, "state": state, "offsets_partition": offsets_partition}
-
-
-ROWS = [
-    group("b", "consumer", "Empty"),
-    group("a", "classic", "Stable", offsets_partition=2),
-    group("a", "classic", "Stable", offsets_partition=1),
-    group("c", "share", "Empty"),
-]
-
-
-def chosen(states=None, types=None):
-    return [(row["group_id"], row["offsets_partition"]) for row in chosen_of(ROWS, Namespace(state=states, type=types))]
-
-
-def test_all_groups_are_ordered_by_name_then_partition():
-    assert chosen() == [("a", 1), ("a", 2), ("b", 0), ("c", 0)]
-
-
-def test_options_state_and_type_choose_groups():
-    assert chosen(states=["Empty"]) == [("b", 0), ("c", 0)]
-    assert chosen(types=["classic", "share"]) == [("a", 1), ("a", 2), ("c", 0)]
-    assert chosen(states=["Empty"], types=["consumer"]) == [("b", 0)]
-    assert chosen(states=["Dead"]) == []
 
 
 def test_json_and_csv_have_the_whole_table():

@@ -8,7 +8,6 @@ import io
 import json
 import shlex
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -59,7 +58,7 @@ DAY = 86_400_000
 
 
 def compared(*differences, b="3.9", retention_b=7 * DAY, **more):
-    fields: dict[str, Any] = {"audit_id": 1, "as_of_ms": 1_763_275_281_000, "is_reduced": False, "partitions": 50}
+    fields = {"audit_id": 1, "as_of_ms": 1_763_275_281_000, "is_reduced": False, "partitions": 50}
     return Comparison(Side("4.3", 7 * DAY), Side(b, retention_b), **(fields | more), differences=[*differences])
 
 
@@ -145,7 +144,7 @@ def test_a_command_on_share_groups_prints_its_screen(wanted, lake, capsys, pytes
 def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake, capsys):
     """The scenario rejects every third record of one group and none of another."""
     code, out, err = printed_of(lake, capsys, "dead-letters", "--fail-if-any", "--format", "json")
-    found: dict[str, list[int]] = {}
+    found = {}
     for row in map(json.loads, out.splitlines()):
         found.setdefault(row["group_id"], []).extend(range(row["first_offset"], row["last_offset"] + 1))
         assert row["reason"] == "rejected_or_gap"

@@ -11,7 +11,6 @@ import shlex
 import subprocess
 import sys
 
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
@@ -168,7 +167,7 @@ def test_tables_and_describe_list_tables_views_functions_and_columns(lake, capsy
 
 
 def test_without_a_finished_audit_there_are_no_rows(tmp_path, capsys):
-    empty: dict[str, pa.Table] = {"audits": ledger({"status": "running"})}
+    empty = {"audits": ledger({"status": "running"})}
     assert main(["sql", "--lake", write_lake(tmp_path / "lake", empty), "SELECT * FROM groups"]) == 0
     assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
 

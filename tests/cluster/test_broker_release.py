@@ -21,17 +21,17 @@ from kgroups_spark.coordinator.releases import NEWEST, RELEASES, expiry_rules, r
 ANSWERED = {version: answer for version, answer in BROKER_API_VERSIONS.items() if version >= (0, 10)}
 
 
-def requests(*version: int) -> dict[int, int]:
+def requests(*version):
     return {key: newest for key, (_, newest) in BROKER_API_VERSIONS[version].items()}
 
 
-def kraft(level: int, version: tuple[int, ...] = (3, 9), configs: dict[str, str] | None = None, **more: int) -> Broker:
+def kraft(level, version=(3, 9), configs=None, **more):
     finalized = {name.replace("_", "."): value for name, value in more.items()}
     return Broker({METADATA_VERSION: level, "kraft.version": 1}, finalized, requests(*version), configs)
 
 
 @pytest.mark.parametrize("version", ANSWERED, ids=lambda version: ".".join(map(str, version)))
-def test_the_release_of_a_broker_without_features_follows_from_its_requests(version: tuple[int, ...]) -> None:
+def test_the_release_of_a_broker_without_features_follows_from_its_requests(version):
     reported = release_of(Broker(requests=requests(*version), configs={}))
     name = ".".join(map(str, version))
     assert reported.release == (name if name != "4.0" else "3.9")
@@ -50,22 +50,20 @@ def test_the_release_of_a_broker_without_features_follows_from_its_requests(vers
         (28, "4.2"),
     ],
 )
-def test_the_release_of_a_kraft_broker_follows_from_the_metadata_version_that_it_supports(
-    level: int, expected: str
-) -> None:
+def test_the_release_of_a_kraft_broker_follows_from_the_metadata_version_that_it_supports(level, expected):
     reported = release_of(kraft(level, configs={}))
     assert reported.release == expected
     assert f"metadata.version {level}, as Kafka {expected} does" in reported.evidence
 
 
-def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so() -> None:
+def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so():
     newest = kraft(max(NEWEST_METADATA_VERSION.values()) + 1, (4, 3))
     reported = release_of(replace(newest, requests={**newest.requests, TXN_OFFSET_COMMIT: 6}))
     assert reported.release == NEWEST
     assert reported.evidence.endswith(f"metadata.version 34: newer than Kafka {NEWEST}, the newest we know")
 
 
-def test_with_metadata_versions_that_are_not_kafkas_the_release_follows_from_requests() -> None:
+def test_with_metadata_versions_that_are_not_kafkas_the_release_follows_from_requests():
     reported = release_of(kraft(121, (3, 6)))
     assert reported.release == "3.6"
     assert "121 is not one of Kafka's" in reported.evidence
@@ -103,20 +101,18 @@ CLASSIC = {"group.coordinator.rebalance.protocols": "classic"}
         (25, None, {}, "4.0"),
     ],
 )
-def test_which_coordinator_runs_is_configured(
-    level: int, configs: dict[str, str] | None, finalized: dict[str, int], expected: str
-) -> None:
+def test_which_coordinator_runs_is_configured(level, configs, finalized, expected):
     reported = release_of(kraft(level, configs=configs, **finalized))
     assert reported.release == expected
     may_not = "may not be asked for" in reported.evidence
     assert may_not == (configs is None)
 
 
-def test_with_zookeeper_the_coordinator_is_scalas_whatever_is_configured() -> None:
+def test_with_zookeeper_the_coordinator_is_scalas_whatever_is_configured():
     assert release_of(Broker(requests=requests(3, 9), configs=JAVA)).release == "3.9"
 
 
-def test_a_broker_without_known_features_or_requests() -> None:
+def test_a_broker_without_known_features_or_requests():
     assert release_of(Broker()).release is None
     reported = release_of_brokers({1: Broker()})
     assert (reported.release, reported.evidence) == (
@@ -126,7 +122,7 @@ def test_a_broker_without_known_features_or_requests() -> None:
     assert release_of_brokers({}).evidence == "the release is unknown: no broker has answered"
 
 
-def test_the_oldest_of_different_brokers_counts() -> None:
+def test_the_oldest_of_different_brokers_counts():
     reported = release_of_brokers({1: kraft(30), 2: kraft(29), 3: Broker()})
     assert reported.release == "4.2"
     assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade in progress?)" in reported.evidence
@@ -147,14 +143,14 @@ def test_the_oldest_of_different_brokers_counts() -> None:
         (8, "3.4.0"),
     ],
 )
-def test_an_unknown_patch_release_is_noted_where_it_would_matter(level: int, others: str | None) -> None:
+def test_an_unknown_patch_release_is_noted_where_it_would_matter(level, others):
     evidence = release_of_brokers({1: kraft(level, configs={})}).evidence
     assert ("patch" in evidence) == (others is not None)
     if others:
         assert f"those of {others} differ (--release-version)" in evidence
 
 
-def test_every_release_that_can_be_reported_has_its_rules() -> None:
+def test_every_release_that_can_be_reported_has_its_rules():
     reported = {
         release_of(kraft(level, configs=given)).release for level in range(1, 35) for given in (JAVA, SCALA, {})
     }

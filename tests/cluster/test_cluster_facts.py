@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import orjson
 import pytest
 
@@ -21,11 +18,11 @@ OFFSETS = "__consumer_offsets"
 TOPIC, BROKER, GROUP = 2, 4, 32
 
 
-def facts(**brokers: Any) -> ClusterFacts:
+def facts(**brokers):
     return cluster_facts.cluster_facts(FakeBrokers(**brokers))
 
 
-def test_everything_that_is_reported() -> None:
+def test_everything_that_is_reported():
     reported = facts(
         known=[topic(OFFSETS, (1,), "o" * 22), topic("t", (1,), "t" * 22), topic("of old")],
         configs={
@@ -56,7 +53,7 @@ def test_everything_that_is_reported() -> None:
 LIMIT = "group.share.delivery.count.limit"
 
 
-def limits_by_sql(rows: Iterable[ClusterFact]) -> dict[str, int | None]:
+def limits_by_sql(rows):
     """The limit of three groups by share_batches_as_of."""
     batches = orjson.dumps({"startOffset": 0, "stateBatches": [BATCH]}).decode()
     records = [
@@ -96,7 +93,7 @@ BATCH = {"firstOffset": 0, "lastOffset": 0, "deliveryState": 0, "deliveryCount":
     ],
     ids=["brokers", "group", "brokers differ", "groups unknown", "group unknown", "nobody reports it"],
 )
-def test_a_delivery_limit_is_known_or_unknown_and_never_a_default(reported: Any, settings: Settings) -> None:
+def test_a_delivery_limit_is_known_or_unknown_and_never_a_default(reported, settings):
     found = facts(known=[topic(OFFSETS, (1, 2), "o" * 22)], features={1: 30, 2: 30}, **reported)
     option = ClusterFact("broker_config", LIMIT, "9", "option")
     with_option = settings._replace(delivery_count_limit=settings.delivery_count_limit or 9)
@@ -109,7 +106,7 @@ def test_a_delivery_limit_is_known_or_unknown_and_never_a_default(reported: Any,
     ("minutes", "ms"),
     [("abc", "abc"), ("1.5", "1.5"), ("0", "-1"), ("2147483648", "9223372036854775808"), ("9" * 400, "9" * 400)],
 )
-def test_a_number_that_no_broker_has_is_passed_over(minutes: str, ms: str) -> None:
+def test_a_number_that_no_broker_has_is_passed_over(minutes, ms):
     reported = facts(
         known=[topic(OFFSETS, (1, 2), "o" * 22)],
         features={1: 30, 2: 30},
@@ -163,32 +160,30 @@ ALL = {
     ],
     ids=["broker", "topic", "list", "group"],
 )
-def test_facts_that_need_a_missing_acl_are_left_out_and_a_note_names_it(
-    forbidden: object, left: tuple[int | None, int | None], notes: list[str]
-) -> None:
+def test_facts_that_need_a_missing_acl_are_left_out_and_a_note_names_it(forbidden, left, notes):
     reported = facts(forbidden=[forbidden], **ALL)
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == left
     assert list(reported.notes) == notes
     assert reported.release_version == "4.3"
 
 
-def test_one_of_several_groups_without_permission_is_named() -> None:
+def test_one_of_several_groups_without_permission_is_named():
     reported = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
     assert reported.notes == ("the configuration of group g and 1 other is unknown: grant DESCRIBE_CONFIGS on group g",)
 
 
-def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
+def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing():
     assert facts(lists_groups=False, **ALL).notes == ()
 
 
 class Throttling(FakeBrokers):
     """They throttle whoever asks for configurations."""
 
-    def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int | None = None) -> Any:
+    def send(self, request, node_id=None, *, timeout_ms=None):
         raise Throttled("for too long")
 
 
-def test_brokers_that_throttle_us_are_not_taken_for_old_ones() -> None:
+def test_brokers_that_throttle_us_are_not_taken_for_old_ones():
     reported = cluster_facts.cluster_facts(Throttling(**ALL))
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (None, None)
     assert reported.notes == tuple(
@@ -201,7 +196,7 @@ def test_brokers_that_throttle_us_are_not_taken_for_old_ones() -> None:
     )
 
 
-def test_many_groups_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_groups_are_asked_for_in_lots(monkeypatch):
     monkeypatch.setattr(cluster, "AT_ONCE", 3)
     groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
     brokers = FakeBrokers(group_configs=groups)
@@ -213,7 +208,7 @@ def test_many_groups_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> N
     assert [each[0] for each in brokers.asked].count("DescribeConfigsRequest") == 5
 
 
-def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it_is_reported() -> None:
+def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it_is_reported():
     brokers = FakeBrokers(
         known=[topic(OFFSETS, (2, 3, 3, None), "o" * 22)],
         features={1: 25, 2: 30, 3: 29},
@@ -229,7 +224,7 @@ def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it
     assert {each[1] for each in brokers.asked if each[0] == "DescribeConfigsRequest"} == {2, 3, None}
 
 
-def test_a_broker_that_is_down_is_left_out() -> None:
+def test_a_broker_that_is_down_is_left_out():
     configs = {node: {"offsets.retention.minutes": "9"} for node in (2, 3)}
     reported = facts(known=[topic(OFFSETS, (2, 3))], features={2: 29, 3: 30}, configs=configs, down=[2])
     assert (reported.release_version, reported.offsets_retention_ms) == ("4.3", 9 * 60_000)
@@ -238,7 +233,7 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     )
 
 
-def test_all_brokers_are_asked_if_partitions_have_no_leader_or_the_topic_is_hidden() -> None:
+def test_all_brokers_are_asked_if_partitions_have_no_leader_or_the_topic_is_hidden():
     for known in ([topic(OFFSETS, (None,))], []):
         brokers = FakeBrokers(known=known, features={1: 30, 2: 30})
         assert cluster_facts.cluster_facts(brokers).release_version == "4.3"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,12 +106,12 @@ class Block(NamedTuple):
     state: list[str]
 
 
-def blocks(version: str) -> list[Block]:
+def blocks(version):
     """The titled blocks of a release's section."""
     section = re.split(r"\n=== Kafka ", TEXT)[1 if version == "4.3.1" else 2]
-    found: list[Block] = []
-    failures: dict[int, str] = {}
-    tombstones: list[str] = []
+    found = []
+    failures = {}
+    tombstones = []
     for line in section.splitlines()[1:]:
         failure = re.match(r" +!! offset (\d+) \w+: (.*)", line)
         if failure:
@@ -127,7 +126,7 @@ def blocks(version: str) -> list[Block]:
     return found
 
 
-def clean_up(log: Log, tombstones: list[tuple[str, str]]) -> None:
+def clean_up(log, tombstones):
     """Replays the tombstones that a clean-up wrote."""
     types = {"GroupMetadata": 2, "ConsumerGroupMetadata": 3, "ConsumerGroupPartitionMetadata": 4}
     types["ConsumerGroupTargetAssignmentMetadata"] = 6
@@ -138,11 +137,11 @@ def clean_up(log: Log, tombstones: list[tuple[str, str]]) -> None:
             log.record(types[name], None)
 
 
-def member_of_epoch(log: Log, member_epoch: int, state: int = 0) -> Log:
+def member_of_epoch(log, member_epoch, state=0):
     return log.record(8, current(member_epoch, state=state), "m")
 
 
-START: dict[str, Callable[[Log], object]] = {
+START = {
     "txn@0 then plain@1 then COMMIT: plain newer wins": lambda log: (
         log.commit(30, producer=1).commit(40).end(1, COMMITTED)
     ),
@@ -195,7 +194,7 @@ START: dict[str, Callable[[Log], object]] = {
         2, classic([classic_member("m1", subscriptionRaw="AAkAAAABAAF0/////w==")], leader="m1")
     ),
 }
-GO_ON: dict[str, Callable[[Log], object]] = {
+GO_ON = {
     "after ABORT group stays": lambda log: log.end(1, ABORTED),
     "..after ABORT": lambda log: log.end(1, ABORTED),
     "earlier record commits later -> skipped": lambda log: log.end(1, COMMITTED),
@@ -248,7 +247,7 @@ def test_every_scenario_leads_to_what_kafka_printed(version):
     assert seen >= START.keys() | GO_ON.keys() | AFTER_CLEAN_UP
 
 
-def state(log: Log, printed: list[str]) -> list[str]:
+def state(log, printed):
     """The lines for the groups, and for the slots that `printed` names."""
     lines = [line for row in log.shard.group_rows() for line in group_lines(log, row, printed)]
     for slot in re.findall(r"offset (\w+)/(\w+)/(\d+)", "\n".join(printed)):
@@ -256,7 +255,7 @@ def state(log: Log, printed: list[str]) -> list[str]:
     return lines
 
 
-def group_lines(log: Log, row, printed: list[str]) -> list[str]:
+def group_lines(log, row, printed):
     members = sorted(log.members(row.group_id))
     if row.group_type != "classic":
         epochs = f"epoch={row.group_epoch} assignEpoch={row.assignment_epoch}"
@@ -269,7 +268,7 @@ def group_lines(log: Log, row, printed: list[str]) -> list[str]:
     return [f"{line}simple={str(row.is_simple).lower()} subscribed={subscribed}"]
 
 
-def offset_line(log: Log, slot: tuple[str, str, int]) -> str:
+def offset_line(log, slot):
     is_pending = any(row[3:6] == slot for row in log.shard.pending_rows())
     committed = next((row for row in log.shard.committed_rows() if row[1:4] == slot), None)
     said = "none" if committed is None else f"{committed.committed_offset} (rec {committed.log_offset})"

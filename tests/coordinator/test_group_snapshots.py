@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -15,13 +13,13 @@ import pytest
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.events import topics_of
-from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots, SnapshotMembers, SnapshotRecord
+from kgroups_spark.coordinator.group_snapshots import GroupSnapshots, SnapshotMembers, SnapshotRecord
 from kgroups_spark.coordinator.releases import expiry_rules, release
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, JsonRecord
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import one_of
 from tests.findings.record_bytes import blob
-from tests.messages.group_record_bytes import KEY, ODD_TEXTS, Record, Snapshots, member, snapshot
+from tests.messages.group_record_bytes import KEY, ODD_TEXTS, Snapshots, member, snapshot
 from tests.replay.replayed_shards import assert_same, of_objects, replayed
 from tests.twin.shard import ReplayRow
 
@@ -30,13 +28,13 @@ GROUP_RECORDS = arrow_schema("group_records")
 READ = ("record_type", "group_id", "member_id", "regular_expression", "value_version", "value")
 
 
-def blocks_of(size_bytes: int, at_bytes: int = 1) -> Any:
+def blocks_of(size_bytes, at_bytes=1):
     """Values are read together in blocks of this size, if there are at least `at_bytes` of them."""
     sizes = {"BLOCK_BYTES": size_bytes, "BLOCK_AT_BYTES": at_bytes}
     return mock.patch.multiple(group_snapshots, **sizes)
 
 
-def history(records: list[Record]) -> pa.Table:
+def history(records):
     """Rows of `group_records`."""
     decoded = map(GroupRecordDecoder().decode, *zip(*records, strict=True))
     rows = [(*(getattr(record, name) for name in READ[:-1]), record.value_json()) for record in decoded]
@@ -45,12 +43,12 @@ def history(records: list[Record]) -> pa.Table:
     return pa.table([pa.array(each, field.type) for each, field in zip(columns, fields, strict=True)], list(READ))
 
 
-def one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
+def one_by_one(rows):
     """The slow, obvious twin."""
     return (JsonRecord(*row.values()) for row in rows.to_pylist())
 
 
-def replay_rows(records: list[Record]) -> list[ReplayRow]:
+def replay_rows(records):
     names = ("record_type", "group_id", "value", "value_version")
     decoded = enumerate(map(GroupRecordDecoder().decode, *zip(*records, strict=True)))
     return [
@@ -59,7 +57,7 @@ def replay_rows(records: list[Record]) -> list[ReplayRow]:
     ]
 
 
-def plain(record: DecodedRecord) -> Any:
+def plain(record):
     return record.value and {**record.value, "members": list(record.value["members"])}
 
 
@@ -68,7 +66,7 @@ def plain(record: DecodedRecord) -> Any:
 
 @pytest.mark.parametrize("version", one_of("4.3", "4.0", "2.8", "0.11"))
 @pytest.mark.parametrize("made", one_of((0, 0), (0.02, 1), (0.05, 2), (0.2, 3)))
-def test_made_up_groups(made: tuple[float, int], version: str) -> None:
+def test_made_up_groups(made, version):
     odd, seed = made
     rows = replay_rows(Snapshots(seed, odd=odd).records(60))
     expected = of_objects(rows, version)
@@ -78,14 +76,14 @@ def test_made_up_groups(made: tuple[float, int], version: str) -> None:
             assert_same(replayed(rows, version)[0], expected)
 
 
-def test_most_made_up_groups_are_in_blocks_and_some_are_not() -> None:
+def test_most_made_up_groups_are_in_blocks_and_some_are_not():
     rows = history(Snapshots(0, odd=0.03).records(150))
     with blocks_of(1 << 20):
         found = Counter(type(record) for record in GroupSnapshots().records(rows))
     assert found[SnapshotRecord] > 75 and found[JsonRecord] > 30
 
 
-def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
+def test_topics_of_members_on_demand_are_those_of_their_dicts():
     """Also with a repeated member id, whose last subscription counts, and with a member without one."""
     t, u, none = (
         blob("ConsumerProtocolSubscription", {"topics": topics}) for topics in (["t", "v"], ["u"], list[str]())
@@ -106,7 +104,7 @@ def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
     assert all(isinstance(value["members"], SnapshotMembers) for value in on_demand if value is not None)
 
 
-def test_rows_may_be_in_several_chunks_or_there_may_be_none() -> None:
+def test_rows_may_be_in_several_chunks_or_there_may_be_none():
     rows = history(Snapshots(0).records(60))
     with blocks_of(10_000):
         whole = [plain(record) for record in GroupSnapshots().records(rows)]
@@ -118,7 +116,7 @@ def test_rows_may_be_in_several_chunks_or_there_may_be_none() -> None:
 # ---- blocks
 
 
-def in_blocks(records: list[Record], size_bytes: int = 1 << 20) -> tuple[GroupSnapshots, list[SnapshotMembers]]:
+def in_blocks(records, size_bytes=1 << 20):
     """The members of all values that are in blocks and have any."""
     snapshots = GroupSnapshots()
     with blocks_of(size_bytes):
@@ -126,12 +124,12 @@ def in_blocks(records: list[Record], size_bytes: int = 1 << 20) -> tuple[GroupSn
     return snapshots, [record.value["members"] for record in found if record.value["members"]]
 
 
-def reported_of(members: SnapshotMembers) -> tuple[Any, ...]:
+def reported_of(members):
     asked = (members.ids(), members.texts("group_instance_id"), members.fingerprints(), members.assignments())
     return (*asked, members.value_json(), list(members), len(members))
 
 
-def test_a_block_keeps_only_the_members_in_use() -> None:
+def test_a_block_keeps_only_the_members_in_use():
     snapshots, members = in_blocks(Snapshots(1).records(60))
     before, kept = members[0].block.members.num_rows, [members[3], members[5]]
     expected = [reported_of(each) for each in kept]
@@ -142,7 +140,7 @@ def test_a_block_keeps_only_the_members_in_use() -> None:
     assert [reported_of(each) for each in kept] == expected
 
 
-def test_blocks_are_cut_at_one_size_and_snapshots_are_full_at_another() -> None:
+def test_blocks_are_cut_at_one_size_and_snapshots_are_full_at_another():
     records = Snapshots(1).records(60)
     snapshots, members = in_blocks(records, 10_000)
     blocks = {id(each.block): each.block for each in members}
@@ -154,13 +152,13 @@ def test_blocks_are_cut_at_one_size_and_snapshots_are_full_at_another() -> None:
         assert not snapshots.is_full
 
 
-def test_too_few_bytes_make_no_block() -> None:
+def test_too_few_bytes_make_no_block():
     rows = history(Snapshots(1).records(60))
     assert {type(record) for record in GroupSnapshots().records(rows.slice(0, 5))} == {JsonRecord}
 
 
 @pytest.mark.parametrize("kind", [b"connect", b"", b"consumers"])
-def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
+def test_values_of_other_protocol_types_are_in_no_block(kind):
     rows = history([(KEY, snapshot([], protocolType=each)) for each in (kind, b"consumer")])
     with blocks_of(1 << 20):
         other, consumer = GroupSnapshots().records(rows)
@@ -169,7 +167,7 @@ def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.pairwise(text for text in ODD_TEXTS if text.isascii())))
-def test_different_members_have_different_fingerprints_and_equal_ones_the_same(one: bytes, other: bytes) -> None:
+def test_different_members_have_different_fingerprints_and_equal_ones_the_same(one, other):
     members = [member(memberId=one, clientId=other), member(memberId=other, clientId=one), member(memberId=one)]
     _, (first, second) = in_blocks([(KEY, snapshot([*members, members[0]]))] * 2)
     found = first.fingerprints()
@@ -178,7 +176,7 @@ def test_different_members_have_different_fingerprints_and_equal_ones_the_same(o
     assert first.ids() == [json.loads(text) for text in (first_string(each) for each in found)]
 
 
-def first_string(text: bytes) -> bytes:
+def first_string(text):
     """The member id at the beginning of a member's text, as it is written."""
     _, end = json.JSONDecoder().raw_decode(text.decode())
     return text.decode()[:end].encode()

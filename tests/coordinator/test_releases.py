@@ -11,7 +11,6 @@ from kgroups_spark.audit.differences import (
     EXPIRY_WITHOUT_TRACE,
     RULES,
     WITHOUT_TRACE,
-    Difference,
     LoadFailures,
     differences,
     reason,
@@ -201,7 +200,7 @@ def test_releases_with_the_same_rules_have_no_differences(pair):
             assert list(differences(one, other)) == []
 
 
-def both(log_a: Log, log_b: Log) -> list[Difference]:
+def both(log_a, log_b):
     return list(differences(*(as_loaded(log.shard, LoadFailures()) for log in (log_a, log_b))))
 
 

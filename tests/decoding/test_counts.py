@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -25,27 +24,27 @@ from tests.lake.table_rows import rows_of
 HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 
 
-def rows(traffic: GroupTraffic) -> dict[tuple[str, int | None], list[int]]:
+def rows(traffic):
     columns = traffic.rows(1, [0]).to_pydict().values()
     return {
         (group_id, hour and to_epoch_ms(hour)): counts for _, _, group_id, hour, *counts in zip(*columns, strict=True)
     }
 
 
-def add(traffic: GroupTraffic, *commits: tuple[int, int, bool, bool, int]) -> None:
+def add(traffic, *commits):
     """Commits: number of the group, time, tombstone, transactional, bytes."""
     table = np.array(commits, np.int64).reshape(-1, 5)
     (group, timestamp, _, _, size), (is_tombstone, is_transactional) = table.T, table.T[2:4].astype(np.bool_)
     none = np.zeros(len(commits), np.int64)
-    records: Any = SimpleNamespace(
+    records = SimpleNamespace(
         key_length=none, value_length=size, timestamp=timestamp, is_transactional=is_transactional
     )
-    decoded: Any = SimpleNamespace(rows=np.arange(len(commits)), code=group, is_tombstone=is_tombstone)
-    keys: Any = SimpleNamespace(groups=["a", "b"], group=np.arange(2))
+    decoded = SimpleNamespace(rows=np.arange(len(commits)), code=group, is_tombstone=is_tombstone)
+    keys = SimpleNamespace(groups=["a", "b"], group=np.arange(2))
     traffic.add_chunk(DecodedChunk(records, none, decoded, keys, []))
 
 
-def test_commits_tombstones_and_transactional_commits_are_counted_apart() -> None:
+def test_commits_tombstones_and_transactional_commits_are_counted_apart():
     traffic = GroupTraffic()
     add(
         traffic,
@@ -58,14 +57,14 @@ def test_commits_tombstones_and_transactional_commits_are_counted_apart() -> Non
     assert rows(traffic) == {("a", HOUR): [2, 2, 1, 0, 37], ("b", HOUR): [1, 0, 0, 0, 50]}
 
 
-def test_records_without_a_time_have_no_hour() -> None:
+def test_records_without_a_time_have_no_hour():
     traffic = GroupTraffic()
     add(traffic, (0, -1, False, False, 1), (0, 0, False, False, 2))
     traffic.add_record((0, "a"), -1, 5)
     assert rows(traffic) == {("a", None): [1, 0, 0, 1, 6], ("a", 0): [1, 0, 0, 0, 2]}
 
 
-def test_chunks_and_records_of_other_types_add_up() -> None:
+def test_chunks_and_records_of_other_types_add_up():
     traffic = GroupTraffic()
     for _ in range(2):
         add(traffic, (1, HOUR + 7, False, False, 8))
@@ -73,7 +72,7 @@ def test_chunks_and_records_of_other_types_add_up() -> None:
     assert rows(traffic) == {("b", HOUR): [2, 0, 0, 2, 216]}
 
 
-def test_a_chunk_without_commits_counts_nothing() -> None:
+def test_a_chunk_without_commits_counts_nothing():
     traffic = GroupTraffic()
     add(traffic)
     assert rows(traffic) == {}
@@ -92,7 +91,7 @@ NAMED = {
 }
 
 
-def learnt(*chunks: list[tuple[int, int, int]]) -> TopicNames:
+def learnt(*chunks):
     """Names from chunks of offset commits."""
     names = TopicNames()
     for chunk in chunks:
@@ -108,17 +107,17 @@ def learnt(*chunks: list[tuple[int, int, int]]) -> TopicNames:
     return names
 
 
-def test_an_id_that_was_only_seen_without_a_time_has_none() -> None:
+def test_an_id_that_was_only_seen_without_a_time_has_none():
     for commits in ([(0, 1, -1)], [(0, 2, 700), (0, 1, -1)]):
         assert (uuid_text(ID[1]), "orders", None, "offset_commit") in learnt(commits).rows()
 
 
-def test_the_order_of_records_does_not_matter() -> None:
+def test_the_order_of_records_does_not_matter():
     for commits in itertools.permutations(COMMITS[:5]):
         assert set(learnt(list(commits), COMMITS[5:]).rows()) == NAMED
 
 
-def test_merged_ranges_equal_one_range() -> None:
+def test_merged_ranges_equal_one_range():
     for order in itertools.permutations([COMMITS[:2], COMMITS[2:4], COMMITS[4:]]):
         merged = TopicNames()
         for part in order:
@@ -126,7 +125,7 @@ def test_merged_ranges_equal_one_range() -> None:
         assert set(merged.rows()) == NAMED
 
 
-def test_values_of_types_4_9_and_15_name_topics() -> None:
+def test_values_of_types_4_9_and_15_name_topics():
     names = TopicNames()
     names.add_value(4, {"topics": [{"topicId": "A", "topicName": "orders"}]}, 30)
     names.add_value(9, {"topics": [{"topicId": "B", "topicName": "clicks"}]}, -1)
@@ -141,7 +140,7 @@ def test_values_of_types_4_9_and_15_name_topics() -> None:
     }
 
 
-def test_a_sighting_with_a_time_is_earlier_than_one_without() -> None:
+def test_a_sighting_with_a_time_is_earlier_than_one_without():
     for times in ((-1, 40), (40, -1)):
         names = TopicNames()
         for time in times:
@@ -153,26 +152,26 @@ def test_a_sighting_with_a_time_is_earlier_than_one_without() -> None:
 AMONG_50 = {"a": 47, "test-group": 12, "connect-sink-1": 42, "schema-registry": 29, "café": 21, "😀": 49}
 
 
-def test_a_few_groups_leave_only_the_right_number() -> None:
+def test_a_few_groups_leave_only_the_right_number():
     assert counts_in_all(fitting_partition_counts([group], at) for group, at in AMONG_50.items()) == {50}
 
 
-def test_numbers_that_a_partition_would_not_be_in_do_not_fit() -> None:
+def test_numbers_that_a_partition_would_not_be_in_do_not_fit():
     assert fitting_partition_counts(["a"], 47) == [50]  # its hash is 97: 97 % 50 is 47
     assert fitting_partition_counts(["a"], 97) == list(range(98, MOST_PARTITIONS + 1))
 
 
-def test_a_hash_without_absolute_value_is_in_partition_0() -> None:
+def test_a_hash_without_absolute_value_is_in_partition_0():
     assert fitting_partition_counts(["polygenelubricants"], 0) == list(range(1, MOST_PARTITIONS + 1))
     assert fitting_partition_counts(["polygenelubricants"], 1) == []
 
 
-def test_groups_in_wrong_partitions_fit_no_number() -> None:
+def test_groups_in_wrong_partitions_fit_no_number():
     fitting = [fitting_partition_counts(["a"], 47), fitting_partition_counts(["test-group"], 13)]
     assert counts_in_all(fitting) == set()
 
 
-def test_the_numbers_that_fit_all() -> None:
+def test_the_numbers_that_fit_all():
     assert counts_in_all([[10, 20, 30], [20, 30]]) == {20, 30}
     assert counts_in_all([[10, 20, 30], [20, 40]]) == {20}
     assert counts_in_all([]) == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,8 @@ from kgroups_spark.messages import coordinator_records
 from kgroups_spark.messages.offset_commits import OffsetKeys
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.replay.range_decoder import RangeDecoder
-from kgroups_spark.replay.ranges import LogRange
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.logs.cleaner import GrowingLog
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log, offset_commit
@@ -23,13 +21,13 @@ from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.logs.log_files import random_cuts
 from tests.logs.night_logs import logs, reported
 from tests.nights.cleaned_nights import Nights
-from tests.nights.nights_here import Audited, How, audit, audit_nights
+from tests.nights.nights_here import How, audit, audit_nights
 from tests.records.build import batch, message, wrapper
 
 STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1)
 
 
-def require_keys(audited: Audited) -> None:
+def require_keys(audited):
     """History and current tables must have each key once, and each record read must be in one of the log's tables."""
     for name in (name for name, table in TABLES.items() if table.kind in ("history", "current")):
         keys = Counter(tuple(row.values()) for row in audited.table(name).select(TABLES[name].key).to_pylist())
@@ -39,15 +37,15 @@ def require_keys(audited: Audited) -> None:
     assert counted == len(audited.table("offset_commits"))
 
 
-def one_file(data: bytes) -> dict[str, bytes]:
+def one_file(data):
     return {f"__consumer_offsets-0/{0:020}.log": data}
 
 
-def commit(rng: random.Random) -> tuple[Any, Any]:
+def commit(rng):
     return offset_commit(rng)
 
 
-def hostile_log(seed: int) -> bytes:
+def hostile_log(seed):
     """Compressed messages of the old formats whose offsets overlap or are negative, times of any size, damage whose
     offset is unknown beside records that cannot be read."""
     rng, data, offset = random.Random(seed), b"", 0
@@ -70,17 +68,17 @@ def hostile_log(seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("seed", one_of(*range(60)))
-def test_keys_hold_for_hostile_logs(seed: int) -> None:
+def test_keys_hold_for_hostile_logs(seed):
     require_keys(audit(one_file(hostile_log(seed)), How("4.3", chunk_bytes=(None, 1000)[seed % 2])))
 
 
 @pytest.mark.parametrize("seed", one_of(*range(20)))
-def test_keys_hold_for_damaged_logs(seed: int) -> None:
+def test_keys_hold_for_damaged_logs(seed):
     rng = random.Random(seed)
     require_keys(audit(damaged(damaged(dense_log(seed), rng), rng), How(rng.choice(["4.3", "3.9"]))))
 
 
-def test_keys_hold_for_logs_that_are_cut(chosen: Chosen) -> None:
+def test_keys_hold_for_logs_that_are_cut(chosen):
     """Into nights, and each night of a partition into ranges, which hold records of the same groups and hours."""
     for seed in chosen.some(range(60), 1):
         files, rng = dense_log(seed), np.random.default_rng(seed)
@@ -92,12 +90,12 @@ def test_keys_hold_for_logs_that_are_cut(chosen: Chosen) -> None:
         assert audited.traffic() == audit(files, how).traffic(), seed
 
 
-def test_keys_hold_for_partitions_that_are_read_again(monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
+def test_keys_hold_for_partitions_that_are_read_again(monkeypatch, chosen):
     """Their log is cleaned between the nights, of which each is cut at its segments."""
-    numbers: list[int] = []
+    numbers = []
     begun = RangeDecoder.__init__
 
-    def noted(self: RangeDecoder, ranges: list[LogRange], *rest: Any) -> None:
+    def noted(self, ranges, *rest):
         numbers.extend(each.number for each in ranges)
         begun(self, ranges, *rest)
 
@@ -112,7 +110,7 @@ def test_keys_hold_for_partitions_that_are_read_again(monkeypatch: pytest.Monkey
         require_keys(nights.audited.rebuilt(nights.how))
 
 
-def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> None:
+def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own():
     rng = random.Random(1)
     log = batch(0, [commit(rng)]) + rng.randbytes(200) + batch(1, [(b"\0\x63key", b"v")])
     audited = audit(one_file(log), How("4.3"))
@@ -122,9 +120,7 @@ def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> No
 
 @pytest.mark.parametrize("inner", one_of((3, 4, 12), (-5, 0, 11), (9, 10, 12)))
 @pytest.mark.parametrize("magic", [0, 1])
-def test_compressed_messages_that_begin_below_records_already_read_are_quarantined(
-    magic: int, inner: tuple[int, ...]
-) -> None:
+def test_compressed_messages_that_begin_below_records_already_read_are_quarantined(magic, inner):
     rng = random.Random(2)
     before = b"".join(message(i, *commit(rng), magic=magic) for i in range(10))
     last = 12 if magic == 0 else inner[-1] - (inner[0] - 3 if inner[0] < 9 else 0)
@@ -135,7 +131,7 @@ def test_compressed_messages_that_begin_below_records_already_read_are_quarantin
     assert "the ones before it end at 9" in row["detail"]
 
 
-def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_keys_are_bounded_in_bytes(monkeypatch):
     monkeypatch.setattr(coordinator_records, "MOST_BYTES", 500)
     decoder = coordinator_records.GroupRecordDecoder()
     for number in range(100):
@@ -145,14 +141,12 @@ def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
-def test_forgetting_keys_of_commits_above_a_limit_of_bytes_does_not_change_rows(
-    release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
-) -> None:
+def test_forgetting_keys_of_commits_above_a_limit_of_bytes_does_not_change_rows(release, monkeypatch, chosen):
     """Also those of a transaction whose marker comes when its keys have been forgotten."""
     forgotten = 0
     begun = OffsetKeys.__init__
 
-    def counted(self: OffsetKeys) -> None:
+    def counted(self):
         nonlocal forgotten
         forgotten += 1
         begun(self)

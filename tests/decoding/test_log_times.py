@@ -26,7 +26,7 @@ from kgroups_spark.words import to_epoch_ms
 from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.logs.log_files import borders, files_of_nights
-from tests.nights.nights_here import CLOCK_MS, Audited, How, audit
+from tests.nights.nights_here import CLOCK_MS, How, audit
 from tests.records.build import batch, message, record
 
 NOW = CLOCK_MS
@@ -34,14 +34,14 @@ YEAR_2040 = 2_208_988_800_000
 OLD = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 
 
-def times_of(*batches: int, clock_ms: int = NOW, chunk_bytes: int = 1 << 20) -> LogTimes:
+def times_of(*batches, clock_ms=NOW, chunk_bytes=1 << 20):
     """Log times of a range: for each of these times it has a batch of one record."""
     return read(
         b"".join(batch(i, [(b"k", b"v")], base_timestamp=ms) for i, ms in enumerate(batches)), clock_ms, chunk_bytes
     )
 
 
-def read(log: bytes, clock_ms: int = NOW, chunk_bytes: int = 1 << 20) -> LogTimes:
+def read(log, clock_ms=NOW, chunk_bytes=1 << 20):
     found = LogTimes(clock_ms + CLOCKS_DIFFER_MS)
     for item in read_segment(io.BytesIO(log), chunk_bytes=chunk_bytes):
         assert isinstance(item, RecordColumns)
@@ -49,7 +49,7 @@ def read(log: bytes, clock_ms: int = NOW, chunk_bytes: int = 1 << 20) -> LogTime
     return found
 
 
-def newest(*batches: int, clock_ms: int = NOW, known: tuple[int, ...] = ()) -> int | None:
+def newest(*batches, clock_ms=NOW, known=()):
     return newest_time([times_of(*batches, clock_ms=clock_ms)], known)
 
 
@@ -77,17 +77,17 @@ DAYS = [OLD + number * DAY for number in range(5)]
     ],
     ids=str,
 )
-def test_a_time_counts_from_1970_until_a_day_after_the_clock(batches: list[int], expected: int | None) -> None:
+def test_a_time_counts_from_1970_until_a_day_after_the_clock(batches, expected):
     assert newest(*batches) == expected
 
 
-def test_times_known_to_earlier_audits_still_count() -> None:
+def test_times_known_to_earlier_audits_still_count():
     assert newest(known=(OLD, OLD + 100 * DAY)) == OLD + 100 * DAY
     assert newest(OLD + 101 * DAY, known=(OLD,)) == OLD + 101 * DAY
     assert newest(OLD, known=(OLD + DAY,)) == OLD + DAY
 
 
-def test_the_latest_record_that_does_not_count_is_named() -> None:
+def test_the_latest_record_that_does_not_count_is_named():
     clock = "more than a day ahead of this machine's clock (2026-11-22 00:00:00 UTC)"
     one = [(3, times_of(*DAYS)), (7, times_of(OLD, YEAR_2040))]
     assert ahead_notes(one, NOW, DAYS[-1], None) == [
@@ -100,7 +100,7 @@ def test_the_latest_record_that_does_not_count_is_named() -> None:
     assert not ahead_notes([(3, times_of(*DAYS, NOW + CLOCKS_DIFFER_MS, -1))], NOW, NOW + CLOCKS_DIFFER_MS, None)
 
 
-def test_a_clock_that_is_far_behind_is_named() -> None:
+def test_a_clock_that_is_far_behind_is_named():
     slow = 1_262_304_000_000
     note = (
         "all log times are more than a day ahead of this machine's clock (2010-01-01 00:00:00 UTC), so none counts: "
@@ -114,7 +114,7 @@ def test_a_clock_that_is_far_behind_is_named() -> None:
     assert ahead_notes([], slow, None, None) == []
 
 
-def test_records_of_a_batch_with_plausible_times_count() -> None:
+def test_records_of_a_batch_with_plausible_times_count():
     body = b"".join(record(i, b"k", b"v", delta) for i, delta in enumerate((5, YEAR_2040 - OLD, 2**61, 7)))
     found = read(batch(9, [], body=body, count=4, last_offset_delta=3, base_timestamp=OLD))
     assert (found.newest_ms, found.ahead_ms, found.ahead_offset, found.ahead_records) == (OLD + 7, OLD + 2**61, 11, 2)
@@ -123,7 +123,7 @@ def test_records_of_a_batch_with_plausible_times_count() -> None:
 
 
 @pytest.mark.parametrize("seed", one_of(*range(5)))
-def test_the_times_do_not_depend_on_chunks_and_survive_the_way_to_the_driver(seed: int) -> None:
+def test_the_times_do_not_depend_on_chunks_and_survive_the_way_to_the_driver(seed):
     rng = random.Random(seed)
     stamps = [rng.choice([rng.randrange(NOW), YEAR_2040 + rng.randrange(DAY), -1, 2**60]) for _ in range(300)]
     found = times_of(*stamps, chunk_bytes=700)
@@ -156,16 +156,14 @@ def test_the_times_do_not_depend_on_chunks_and_survive_the_way_to_the_driver(see
         (NOW - 1000, NOW + 500, NOW - HOUR, NOW, None),
     ],
 )
-def test_a_live_audit_judges_by_the_brokers_clocks_as_far_as_they_show(
-    newest_ms: int | None, appended: int | None, before: int | None, expected: int, said: str | None
-) -> None:
+def test_a_live_audit_judges_by_the_brokers_clocks_as_far_as_they_show(newest_ms, appended, before, expected, said):
     judged, notes = live_as_of(NOW, newest_ms, appended, before)
     assert judged == expected
     assert (said in notes[0]) if said else not notes
 
 
 @pytest.mark.parametrize("seed", some_of(5, *range(20)))
-def test_as_of_never_goes_back_nor_before_what_was_read(seed: int) -> None:
+def test_as_of_never_goes_back_nor_before_what_was_read(seed):
     """Clocks of clients that are up to half a day wrong, one after the other, beside a broker that is right."""
     rng, now, before = random.Random(seed), NOW, None
     for _ in range(50):
@@ -186,12 +184,12 @@ def test_as_of_never_goes_back_nor_before_what_was_read(seed: int) -> None:
 AT_NOW = How(clock_ms=NOW)
 
 
-def as_of_ms(audited: Audited) -> int:
+def as_of_ms(audited):
     assert audited.newest.as_of is not None
     return to_epoch_ms(audited.newest.as_of)
 
 
-def test_a_broker_that_was_off_for_months_is_judged_by_its_newest_record() -> None:
+def test_a_broker_that_was_off_for_months_is_judged_by_its_newest_record():
     """A public folder of 2026: one batch was written after 252 days in which the broker was off."""
     log = Log(now=OLD).commit("g").later(252 * DAY).commit("h")
     audited = audit(log.files, AT_NOW)
@@ -200,7 +198,7 @@ def test_a_broker_that_was_off_for_months_is_judged_by_its_newest_record() -> No
     assert decisions == {"g": "expire", "h": "keep"}
 
 
-def test_a_record_after_the_year_9999_fails_no_audit() -> None:
+def test_a_record_after_the_year_9999_fails_no_audit():
     log = Log(now=OLD).commit("g").later(2**61 - OLD).commit("h")
     first = audit(log.files, AT_NOW)
     assert (as_of_ms(first), first.newest.newest_log_timestamp) == (OLD, datetime.fromtimestamp(OLD / 1000, UTC))
@@ -209,7 +207,7 @@ def test_a_record_after_the_year_9999_fails_no_audit() -> None:
     assert as_of_ms(audit(log.files, replace(AT_NOW, as_of=NOW))) == NOW
 
 
-def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on() -> None:
+def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on():
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h").later(OLD + HOUR - YEAR_2040).commit("i")
     places = borders(log.files, 0)
     first, second = files_of_nights(log.files, {0: [[places[2]], [places[-1]]]})

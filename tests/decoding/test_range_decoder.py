@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import random
 import struct
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,24 +17,22 @@ from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay import history_rows, range_decoder
 from kgroups_spark.replay.history_rows import decodable
 from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
-from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext, cut
+from kgroups_spark.replay.ranges import LogRange, ReadContext, cut
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece
-from tests.chosen import Chosen
 from tests.lake.table_rows import rows_of
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.forgetful_logs import key
-from tests.logs.log_files import Files
 from tests.logs.planned_batches import commits
 from tests.messages.vectors import ALL, KEY_OF_TYPE
 from tests.nights.decoded import MemoryFile, whole_ranges
-from tests.records.build import KeyValue, batch
+from tests.records.build import batch
 
 PATH = "__consumer_offsets-3/00000000000000000000.log"
 # The golden vectors have the type and version of each value; each key comes as a tombstone, too.
 VALUES = [vector for vector in ALL if vector["kind"] == "value"]
-RECORDS: list[KeyValue] = [
+RECORDS = [
     *((KEY_OF_TYPE[vector["type"]], bytes.fromhex(vector["hex"])) for vector in VALUES),
     *((key, None) for key in KEY_OF_TYPE.values()),
     (b"\0\x63", b"of no known type"),
@@ -48,7 +42,7 @@ DAMAGED = batch(len(RECORDS), [(b"k", b"v")] * 2, leader_epoch=5)[:-1] + b"?"
 LAST = batch(len(RECORDS) + 2, RECORDS[:1], leader_epoch=6)
 
 
-def read(*batches: bytes, **more: object) -> tuple[RangeProgress, Counter[str]]:
+def read(*batches, **more):
     """The progress of the range, and how many rows of each table it gave."""
     decoder, rows = decoder_of(*batches, **more), Counter[str]()
     for name, table in decoder.outputs():
@@ -56,14 +50,14 @@ def read(*batches: bytes, **more: object) -> tuple[RangeProgress, Counter[str]]:
     return decoder.progress, rows
 
 
-def decoder_of(*batches: bytes, **more: object) -> RangeDecoder:
+def decoder_of(*batches, **more):
     log = b"".join(batches)
     log_range = LogRange(3, 0, 0, (SegmentPiece(PATH, 0, len(log)),))
     log_range = replace(log_range, **more)  # type: ignore[arg-type]
     return RangeDecoder([log_range], ReadContext(1, "4.3", lambda _: MemoryFile(log)), GroupRecordDecoder())
 
 
-def test_records_are_counted_by_type_and_version_tombstones_apart() -> None:
+def test_records_are_counted_by_type_and_version_tombstones_apart():
     progress, rows = read(*SOUND)
     expected = Counter((vector["type"], vector["version"]) for vector in VALUES)
     assert progress.record_counts == expected + Counter((number, None) for number in KEY_OF_TYPE)
@@ -73,7 +67,7 @@ def test_records_are_counted_by_type_and_version_tombstones_apart() -> None:
     assert rows["group_records"] == len(RECORDS) - of_offsets - 1
 
 
-def test_topics_are_those_of_offset_commits_and_of_group_records() -> None:
+def test_topics_are_those_of_offset_commits_and_of_group_records():
     values = [(key, value) for key, value in RECORDS if key is not None and value is not None]
     commits, others = ([record for record in values if record[0][1] in types] for types in ({1}, {4, 15}))
     t1, t2 = "ASNFZ4mrze8RIjNEVWZ3iA", "AAAAAAAAAAUAAAAAAAAABg"
@@ -84,7 +78,7 @@ def test_topics_are_those_of_offset_commits_and_of_group_records() -> None:
     assert sorted(both.topics) == [(t2, "t2", 7000, "group_record"), (t1, "topic-a", 6000, "offset_commit")]
 
 
-def test_a_range_ends_after_its_last_sound_batch() -> None:
+def test_a_range_ends_after_its_last_sound_batch():
     progress, _ = read(*SOUND, DAMAGED, LAST)
     end = len(RECORDS) + 3
     assert (progress.records, progress.next_offset, progress.missing) == (end, end, 0)
@@ -94,23 +88,21 @@ def test_a_range_ends_after_its_last_sound_batch() -> None:
     assert progress.quarantined == {"unknown_record_type": 1, "corrupt_batch": 1}
 
 
-def test_missing_offsets_are_those_without_a_record() -> None:
+def test_missing_offsets_are_those_without_a_record():
     progress, _ = read(batch(0, RECORDS[:3], last_offset_delta=5), batch(9, RECORDS[:1]))
     assert (progress.records, progress.next_offset, progress.missing) == (4, 10, 6)
     assert read(batch(9, RECORDS[:1]), start_offset=9)[0].missing == 0
 
 
 @pytest.mark.parametrize("name", ["record_counts", "quarantined", "topics", "large_records", "times_off"])
-def test_a_range_that_is_read_again_counts_nowhere(name: str) -> None:
+def test_a_range_that_is_read_again_counts_nowhere(name):
     progress, rows = read(*SOUND, is_reread=True)
     assert not getattr(progress, name)
     assert progress.records == len(RECORDS)
     assert rows["offset_commits"] > 0 and not rows["group_traffic"]
 
 
-def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_once(monkeypatch):
     monkeypatch.setattr(history_rows, "ROWS_PER_GROUP", 16)
     slots = list(itertools.product("ba", ("t1", "t2"), range(10)))
     tombstones = [(key(1, group, topic) + struct.pack(">i", partition), None) for group, topic, partition in slots]
@@ -130,10 +122,10 @@ Rows = Counter[str]
 OF_ALL = ("topics",)
 
 
-def decoded(files: Files, ranges: Sequence[LogRange], release: str) -> tuple[Rows, list[RangeProgress]]:
+def decoded(files, ranges, release):
     """The rows as text; offset_commits of one part of the log are in order."""
 
-    def opened(path: str) -> Any:
+    def opened(path):
         if path not in files:
             raise NotReadable(path)
         return MemoryFile(files[path])
@@ -150,13 +142,13 @@ def decoded(files: Files, ranges: Sequence[LogRange], release: str) -> tuple[Row
     return found, decoder.progresses
 
 
-def facts(progress: RangeProgress) -> dict[str, Any]:
+def facts(progress):
     return {name: value for name, value in vars(progress).items() if name not in OF_ALL}
 
 
-def log_of(seeds: Sequence[int], rng: random.Random) -> Files:
+def log_of(seeds, rng):
     """Dense logs as partitions 3, 7, ... of one log, some of them damaged."""
-    files: Files = {}
+    files = {}
     for number, seed in enumerate(seeds):
         one = dense_log(seed, 12)
         one = damaged(one, rng) if rng.random() < 0.3 else one
@@ -165,9 +157,7 @@ def log_of(seeds: Sequence[int], rng: random.Random) -> Files:
 
 
 @pytest.mark.parametrize("together", [1 << 22, 1])
-def test_ranges_decoded_together_equal_each_alone(
-    together: int, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_decoded_together_equal_each_alone(together, chosen, monkeypatch):
     """Together, or as soon as one has been read."""
     monkeypatch.setattr(range_decoder, "JOINED_BYTES", together)
     for _ in range(40 if chosen.every else 4):
@@ -183,7 +173,7 @@ def test_ranges_decoded_together_equal_each_alone(
         assert earliest.keys() == {name[0] for name in names}
 
 
-def test_a_partition_that_cannot_be_read_leaves_the_others(chosen: Chosen) -> None:
+def test_a_partition_that_cannot_be_read_leaves_the_others(chosen):
     files = log_of([chosen.random.randrange(1 << 32) for _ in range(3)], chosen.random)
     ranges = whole_ranges(files)
     left = {path: data for path, data in files.items() if not path.startswith("__consumer_offsets-7/")}
@@ -194,7 +184,7 @@ def test_a_partition_that_cannot_be_read_leaves_the_others(chosen: Chosen) -> No
     assert progresses[1].records == 0
 
 
-def test_small_ranges_of_files_are_read_by_one_decoder() -> None:
+def test_small_ranges_of_files_are_read_by_one_decoder():
     files = {f"__consumer_offsets-{number}/{0:020}.log": bytes(number) for number in range(4)}
     small = whole_ranges(files)
     large = [LogRange(9, number, 0, small[3].pieces) for number in range(2)]
@@ -210,9 +200,7 @@ def test_small_ranges_of_files_are_read_by_one_decoder() -> None:
 @pytest.mark.parametrize(
     ("producer_id", "said", "expected"), [(7, True, True), (7, False, False), (None, False, False)]
 )
-def test_a_commit_is_of_a_transaction_as_quarantine_says(
-    producer_id: int | None, said: bool | None, expected: bool
-) -> None:
+def test_a_commit_is_of_a_transaction_as_quarantine_says(producer_id, said, expected):
     ((key, value),) = commits(1)
     place = {"offsets_partition": 3, "log_offset": 5, "log_timestamp": None, "producer_id": producer_id}
     rows = rows_of("quarantine", {**place, "is_transactional": said, "raw_key": key, "raw_value": value})
@@ -224,7 +212,7 @@ def test_a_commit_is_of_a_transaction_as_quarantine_says(
     assert (traffic["commits"], traffic["transactional_commits"]) == (1, int(expected))
 
 
-def test_records_keep_their_times_and_come_in_log_order() -> None:
+def test_records_keep_their_times_and_come_in_log_order():
     ((key, value),) = commits(1)
     at = datetime(2026, 11, 16, 6, 30, 15, 123_000, UTC)
     record = {"producer_id": None, "is_transactional": False, "raw_key": key}
@@ -240,7 +228,7 @@ def test_records_keep_their_times_and_come_in_log_order() -> None:
     ]
 
 
-def test_only_unresolved_single_records_with_a_key_may_be_decoded_again() -> None:
+def test_only_unresolved_single_records_with_a_key_may_be_decoded_again():
     one = {"record_count": 1, "raw_key": b"k", "reason": "unknown_record_type"}
     others = ({"reason": "corrupt_batch"}, {"record_count": 0}, {"raw_key": None}, {"resolved_by": 3})
     rows = rows_of("quarantine", *({**one, "log_offset": at, **other} for at, other in enumerate((*others, {}))))
@@ -254,7 +242,7 @@ LOG = b"".join(data[:-1] + b"?" if number == DAMAGED_AT else data for number, da
 HALF = len(b"".join(SMALL[:DAMAGED_AT]))
 
 
-def segment_at(folder: Path, position: int) -> Path:
+def segment_at(folder, position):
     """A segment file whose batches begin at this position."""
     path = folder / "00000000000000000000.log"
     with path.open("wb") as file:
@@ -263,13 +251,13 @@ def segment_at(folder: Path, position: int) -> Path:
     return path
 
 
-def read_from(path: Path, position: int) -> tuple[RangeProgress, dict[str, list[dict[str, Any]]]]:
+def read_from(path, position):
     """The range's progress, and its rows by table."""
     piece = SegmentPiece(str(path), position, position + len(LOG))
     reading = RangeDecoder(
         [LogRange(0, 0, 0, (piece,))], ReadContext(1, "4.3", open_file, chunk_bytes=512), GroupRecordDecoder()
     )
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows = {}
     for name, table in reading.outputs():
         rows.setdefault(name, []).extend(table.to_pylist())
     return reading.progress, rows
@@ -277,7 +265,7 @@ def read_from(path: Path, position: int) -> tuple[RangeProgress, dict[str, list[
 
 # The damaged batch and those after it begin on either side of the border.
 @pytest.mark.parametrize("position", [2**31 - HALF, 2**31 - HALF - 1, 2**32 - HALF, 2**32 - HALF - 1, 5 * 2**30])
-def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path: Path, position: int) -> None:
+def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path, position):
     expected, expected_rows = read_from(segment_at(tmp_path, 0), 0)
     assert (expected.records, expected.quarantined) == (40, {"corrupt_batch": 1})
     path = segment_at(tmp_path, position)
@@ -292,7 +280,7 @@ def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path: Path, pos
         assert scan_batches(file, position=position).position[-1] == position + len(LOG) - len(SMALL[-1])
 
 
-def test_a_range_of_large_segments_is_cut_by_their_bytes() -> None:
+def test_a_range_of_large_segments_is_cut_by_their_bytes():
     sizes = [3 * 2**30, 5 * 2**30, 2**31]
     segments = [SegmentFile(f"{number:020}.log", number, size) for number, size in enumerate(sizes)]
     pieces = tuple(SegmentPiece(each.path, 0, each.size, each) for each in segments)

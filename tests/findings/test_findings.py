@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +11,6 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from duckdb import DuckDBPyConnection
 
 from kgroups_spark.audit import result
 from kgroups_spark.audit.options import AuditOptions
@@ -22,9 +21,7 @@ from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import (
     KINDS,
     SQL,
-    Condition,
     Evidence,
-    Finding,
     LargeRecord,
     TimesOff,
     TransactionState,
@@ -35,13 +32,13 @@ from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, colum
 from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.chosen import Chosen, one_of, some_of
-from tests.findings.cases import CASES, WEEK, Case, end_of, two_members
+from tests.chosen import one_of, some_of
+from tests.findings.cases import CASES, WEEK, end_of, two_members
 from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.log_files import borders
 from tests.nights.nights_here import LOOKING, How, audit, audit_nights, in_memory
-from tests.nights.replayed_logs import MemoryTables, replayed
+from tests.nights.replayed_logs import replayed
 from tests.nights.story import story
 
 RETENTION_MS = 7 * DAY
@@ -63,23 +60,17 @@ class ArrowTables:
 
     tables: Mapping[str, pa.Table]
 
-    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+    def rows(self, name, columns, *conditions):
         table = self.tables[name]
         if conditions and len(table):
             table = table.filter(expression_of(conditions))
         return table.select(columns)
 
-    def source(self, name: str, *conditions: Condition) -> pa.Table:
+    def source(self, name, *conditions):
         return self.rows(name, self.tables[name].column_names, *conditions)
 
 
-def evidence_of(
-    audited: MemoryTables,
-    *,
-    as_of: int | None = None,
-    retention_ms: int = RETENTION_MS,
-    release: str = "4.3",
-) -> Evidence:
+def evidence_of(audited, *, as_of=None, retention_ms=RETENTION_MS, release="4.3"):
     """The evidence that the audit has. `as_of`: ms; None: the newest time in the log."""
     newest = newest_time(p.log_times for p in audited.progress) or 0
     at = newest if as_of is None else as_of
@@ -98,12 +89,12 @@ def evidence_of(
     )
 
 
-def all_findings(evidence: Evidence) -> list[Finding]:
+def all_findings(evidence):
     """Everything odd that can be found."""
     return look(evidence).findings
 
 
-def findings(audited: MemoryTables, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:
+def findings(audited, *, tables=None, **how):
     """All findings; they fit the table, its nulls and its key. `tables`: rows of the other
     coordinators' tables, if their logs were read."""
     evidence = evidence_of(audited, **how)
@@ -119,24 +110,24 @@ def findings(audited: MemoryTables, *, tables: Mapping[str, list[Row]] | None = 
     return found
 
 
-def _offset_expiry(audited: MemoryTables, as_of: int, retention_ms: int, release: str) -> pa.Table:
+def _offset_expiry(audited, as_of, retention_ms, release):
     held = columns_needed(HELD_GROUPS).empty_table()
     given = {name: audited.table(name).select(DECIDED_BY[name]) for name in DECIDED_BY if name != HELD_GROUPS}
     return dict(CleanUp(as_of, retention_ms, release, AUDIT_ID).decided({**given, HELD_GROUPS: held}))["offset_expiry"]
 
 
-def with_tables(evidence: Evidence, **tables: pa.Table) -> Evidence:
+def with_tables(evidence, **tables):
     """The same evidence with other tables."""
     assert isinstance(evidence.tables, ArrowTables)
     return replace(evidence, tables=ArrowTables({**evidence.tables.tables, **tables}))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def one_database(tmp_path_factory):
     """To start DuckDB for each log takes a quarter of the time."""
     with finders.connect(str(tmp_path_factory.mktemp("duckdb"))) as database:
 
-        def connected(_: str) -> DuckDBPyConnection:
+        def connected(_):
             connection = database.cursor()
             connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
             return connection
@@ -146,7 +137,7 @@ def one_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
-def test_a_log_raises_its_finding(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_raises_its_finding(case, monkeypatch):
     monkeypatch.setattr(finders, "SQL", {name: sql for name, sql in SQL.items() if name == case.finding})
     found = [each for each in found_in(case) if each.finding == case.finding]
     if case.odd is None:
@@ -159,18 +150,18 @@ def test_a_log_raises_its_finding(case: Case, monkeypatch: pytest.MonkeyPatch) -
     assert finding.offsets_partition in (0, None)
 
 
-def test_and_no_other(chosen: Chosen) -> None:
+def test_and_no_other(chosen):
     for case in chosen.some(CASES, 8):
         expected = {*case.also, *([case.finding] if case.odd is not None else [])}
         assert {each.finding for each in found_in(case)} == expected, case.name
 
 
-def found_in(case: Case) -> list[Finding]:
+def found_in(case):
     how = How(**case.how)
     return findings(replayed(case.log.files, how), release=how.release, tables=case.tables)
 
 
-def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not() -> None:
+def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not():
     # No log raises that one: tests/audit/test_whole_nights.py.
     of_logs = set(KINDS) - {"stale_checkpoint"}
     assert {case.finding for case in CASES if case.odd is not None} == of_logs
@@ -208,7 +199,7 @@ TRUE_OF_RECORDINGS = {
 
 
 @pytest.mark.parametrize("corpus", some_of(2, *sorted(ANSWERS)))
-def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: str) -> None:
+def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus):
     answers = ANSWERS[corpus]
     release = answers["release"]
     how = {"retention_ms": answers["retention_ms"]} if answers.get("retention_ms") else {}
@@ -218,7 +209,7 @@ def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: st
     assert odd == TRUE_OF_RECORDINGS.get(corpus, set())
 
 
-def test_the_shipped_story_has_its_incidents() -> None:
+def test_the_shipped_story_has_its_incidents():
     found = story().found()
     columns = ("finding", "group_id", "producer_id", "offsets_partition")
     assert [tuple(each[name] for name in columns) for each in found] == [
@@ -239,14 +230,14 @@ ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not 
 
 
 @pytest.mark.parametrize("name", one_of(*ODD))
-def test_ranges_do_not_matter(name: str) -> None:
+def test_ranges_do_not_matter(name):
     """Tables that count the records of a night belong to the night; where its ranges are cut changes nothing."""
     files, how = ODD[name].log.files, How(**ODD[name].how, findings=True)
     in_ranges = audit_nights(files, {0: [borders(files, 0)[1:]]}, how)
     assert in_ranges.rows("findings") == audit(files, how).rows("findings")
 
 
-def test_lasting_findings_are_raised_again_when_nothing_new_is_read() -> None:
+def test_lasting_findings_are_raised_again_when_nothing_new_is_read():
     log = Log().consumer_group("g", a=(0,)).commit("g").target("g", "x", 1)
     log.classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
     log.commit("s", times=36_000)
@@ -260,7 +251,7 @@ def test_lasting_findings_are_raised_again_when_nothing_new_is_read() -> None:
     assert [each for each in first if each["finding"] != "commit_storm"] == later
 
 
-def test_a_finding_that_no_longer_holds_is_not_raised_again() -> None:
+def test_a_finding_that_no_longer_holds_is_not_raised_again():
     log = (
         Log()
         .consumer_group("g", a=(0,))
@@ -277,7 +268,7 @@ def test_a_finding_that_no_longer_holds_is_not_raised_again() -> None:
     assert audit_nights(log.files, {0: cuts}, LOOKING).found() == []
 
 
-def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_has_joined() -> None:
+def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_has_joined():
     log = Log().consumer_group("g", a=(0,)).target("g", "x", 1).target("g", "y", 2)
     night = log.offset
     log.member("g", "x", "t")
@@ -287,7 +278,7 @@ def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_ha
     assert [(row["finding"], row["member_id"]) for row in nights.found()] == [("target_for_unknown_member", "y")]
 
 
-def test_records_that_were_read_before_an_earlier_audit_are_not_skipped() -> None:
+def test_records_that_were_read_before_an_earlier_audit_are_not_skipped():
     log = Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g").commit("g")
     night = log.offset
     log.commit("g", offset=9).commit("h")
@@ -298,20 +289,20 @@ def test_records_that_were_read_before_an_earlier_audit_are_not_skipped() -> Non
     assert found["finding"] == "offset_skipped" and "up to 3 records are never read" in found["detail"]
 
 
-def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
+def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach():
     audited_log = replayed(Log().commit("g").commit("h", producer=7).files, How())
     evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
     assert {each.finding for each in all_findings(evidence)} == {"hanging_transaction", "expiry_overdue"}
     assert all_findings(replace(evidence, known_until=datetime.fromtimestamp(Log().now / 1000, UTC))) == []
 
 
-def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
+def test_a_record_that_the_log_has_lost_no_longer_stops_a_load():
     evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
     assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
-def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_order() -> None:
+def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_order():
     evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
     (row,) = evidence.tables.rows("quarantine", TABLES["quarantine"].schema.names).to_pylist()
     rows = [row, row | {"detail": "Another reason"}]
@@ -325,7 +316,7 @@ def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_orde
     assert "like it" not in first.detail
 
 
-def test_an_id_that_only_the_cluster_reported_is_the_newest() -> None:
+def test_an_id_that_only_the_cluster_reported_is_the_newest():
     committed = TOPIC_IDS["t"]
     evidence = evidence_of(replayed(Log().commit("g", topic_id=committed).files, How()))
     (row,) = evidence.tables.rows("topics", TABLES["topics"].schema.names).to_pylist()
@@ -335,7 +326,7 @@ def test_an_id_that_only_the_cluster_reported_is_the_newest() -> None:
         assert [each.finding for each in all_findings(with_tables(evidence, topics=topics))] == found
 
 
-def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now() -> None:
+def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now():
     evidence = evidence_of(replayed(Log().commit("g").files, How()))
     ends = pa.Table.from_pylist([end_of(100, 6)], schema=arrow_schema("topic_offsets"))
     asked = with_tables(evidence, topic_offsets=ends)
@@ -343,7 +334,7 @@ def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now() 
     assert all_findings(replace(asked, known_until_of={0: Log().moment})) == []
 
 
-def test_a_move_is_reported_by_the_audit_that_read_it_also_if_an_earlier_one_read_the_removal() -> None:
+def test_a_move_is_reported_by_the_audit_that_read_it_also_if_an_earlier_one_read_the_removal():
     log, nights = Log().commit("g", offset=9).commit("g"), []
     nights.append(log.offset)
     log.later(7 * 24 * HOUR).remove_offset("g")
@@ -355,7 +346,7 @@ def test_a_move_is_reported_by_the_audit_that_read_it_also_if_an_earlier_one_rea
     assert sorted(found) == [("offset_rewound", 1), ("offset_rewound", 3)]
 
 
-def test_a_finding_is_reported_once_for_a_group() -> None:
+def test_a_finding_is_reported_once_for_a_group():
     members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
     found = findings(replayed(Log().classic("g", *members).classic("h", *members[:2]).files, How()))
     assert [(each.finding, each.group_id) for each in found] == [
@@ -387,12 +378,12 @@ def test_a_finding_is_reported_once_for_a_group() -> None:
     ],
     ids=["assigned", "targeted", "transactions"],
 )
-def test_one_more_partition_is_named_as_one(log: Log, said: str) -> None:
+def test_one_more_partition_is_named_as_one(log, said):
     (found,) = findings(replayed(log.files, How()))
     assert said in found.detail
 
 
-def test_rows_are_those_of_the_table_errors_first() -> None:
+def test_rows_are_those_of_the_table_errors_first():
     log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
     log.classic("g", classic_member("a", 0)).commit("g", partition=3)
     rows = findings_table(findings(replayed(log.files, How())), audit_id=9).to_pylist()
@@ -407,7 +398,7 @@ def test_rows_are_those_of_the_table_errors_first() -> None:
     assert rows[1]["group_id"] is None and "2 offsets of a, z" in rows[1]["detail"]
 
 
-def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
+def test_a_transaction_that_its_coordinator_will_end_does_not_hang():
     """Kafka's own rule where `__transaction_state` was read; two-phase transactions never hang."""
     log = Log().commit("g", producer=7).tick(HOUR)
     evidence = evidence_of(replayed(log.commit("x").gone(2, "x").files, How()))
@@ -438,13 +429,13 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     assert "was not read" in next(each.detail for each in all_findings(partly) if each.producer_id == 7)
 
 
-def test_odd_times_stop_no_finder() -> None:
+def test_odd_times_stop_no_finder():
     for now in (-1, 1 << 61):
         log = Log(now=now).commit("g", committed_ago=-HOUR).commit("h", producer=7).classic("c", classic_member("m", 0))
         assert all_findings(evidence_of(replayed(log.files, How()), as_of=Log().now)) is not None
 
 
-def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
+def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read():
     """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
     timed = {"hanging_transaction", "expiry_overdue", "idle_share_group", "member_not_reconciled", "ghost_member"}
     reported = set()
@@ -460,7 +451,7 @@ def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     assert ("ghost_member", "assigned_after_it_was_removed") not in reported
 
 
-def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_no_longer_has() -> None:
+def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_no_longer_has():
     evidence = evidence_of(replayed(Log(1).commit("a").files, How(offsets_partitions=50)))
     details = [
         next(each.detail for each in all_findings(replace(evidence, known_until_of=known)))
@@ -470,7 +461,7 @@ def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_n
     assert "hashes to another: the topic no longer has that partition, or its partition count was" in details[1]
 
 
-def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has() -> None:
+def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has():
     """An export of it has the offsets of the partition to which its name hashes: with them it would be rewound."""
     a, other, home = "a", 1, 47
     assert (offsets_partition(a, 50), offsets_partition(a, 4)) == (home, other)
@@ -484,7 +475,7 @@ def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has() -> Non
     assert twice["detail"].endswith("kgroups describe --group a") and "export" not in twice["detail"]
 
 
-def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings() -> None:
+def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings():
     log = two_members().commit("g", committed_ago=10 * MINUTE + 1).tick(WEEK)
     lake = audit(log.files, LOOKING)
     first = lake.found()
@@ -503,7 +494,7 @@ def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings() 
     assert looked.call_count == 1
 
 
-def test_after_an_audit_of_chosen_partitions_the_next_one_looks() -> None:
+def test_after_an_audit_of_chosen_partitions_the_next_one_looks():
     log = two_members().commit("g").tick(WEEK)
     lake = audit(log.files, LOOKING)
     lake.night(log.files, LOOKING)

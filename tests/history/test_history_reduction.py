@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -141,7 +138,7 @@ TOPIC, SHARES_TOPIC = "__transaction_state", "__share_group_state"
 EVENTS = {"group_events": {"offsets_partition": 1}, "state_events": {"log": TOPIC, "state_partition": 1}}
 
 
-def lake_with(local: Any, folder: Path, tables: Mapping[str, pa.Table], rng: random.Random) -> Lake:
+def lake_with(local, folder, tables, rng):
     """A lake with these rows, each table in some files."""
     lake = Lake.create(local, str(folder))
     for name, table in tables.items():
@@ -153,7 +150,7 @@ def lake_with(local: Any, folder: Path, tables: Mapping[str, pa.Table], rng: ran
     return lake
 
 
-def state_records(rng: random.Random) -> list[dict[str, Any]]:
+def state_records(rng):
     """Rows of transaction_state_records."""
     return [
         {
@@ -167,13 +164,13 @@ def state_records(rng: random.Random) -> list[dict[str, Any]]:
     ]
 
 
-def places(of: Mapping[int, int]) -> dict[Any, int]:
+def places(of):
     """The H of partitions of __consumer_offsets."""
     return {(None, number): at for number, at in of.items()}
 
 
 @pytest.mark.parametrize("seed", one_of(*range(4)))
-def test_files_are_reduced_as_rows_are(local, seed, tmp_path) -> None:
+def test_files_are_reduced_as_rows_are(local, seed, tmp_path):
     rng = random.Random(seed)
     tables, of = random_tables(rng, 3), {partition: rng.randint(20, 80) for partition in range(2)}
     of_states = {(TOPIC, partition): rng.randint(0, 60) for partition in range(3)}
@@ -209,7 +206,7 @@ SHARES = [
 ]
 
 
-def every_kind_of_row(rng: random.Random) -> dict[str, pa.Table]:
+def every_kind_of_row(rng):
     """Rows of every table that is reduced, with log times."""
     hours = [MOMENT + timedelta(hours=n) for n in range(80)]
     timed = [{"log_offset": n, "log_timestamp": hour} for n, hour in enumerate(hours)]
@@ -251,7 +248,7 @@ def every_kind_of_row(rng: random.Random) -> dict[str, pa.Table]:
 
 
 @pytest.mark.spark
-def test_spark_answers_as_duckdb(local, spark, tmp_path) -> None:
+def test_spark_answers_as_duckdb(local, spark, tmp_path):
     rng = random.Random(5)
     lake_with(local, tmp_path / "duckdb", every_kind_of_row(rng), rng)
     shutil.copytree(tmp_path / "duckdb", tmp_path / "spark")
@@ -276,14 +273,14 @@ def test_spark_answers_as_duckdb(local, spark, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("query", "message"), [("counts", "were found"), ("rows_left", "would be missing")])
-def test_rows_that_a_query_does_not_find_are_not_lost(local, query, message, tmp_path, monkeypatch) -> None:
+def test_rows_that_a_query_does_not_find_are_not_lost(local, query, message, tmp_path, monkeypatch):
     rng = random.Random(1)
     tables = random_tables(rng, 3)
     lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
     name = {"counts": "answer", "rows_left": "write_answer"}[query]
     ask = getattr(keep, name)
 
-    def without_a_file(*given: Any, **more: Any) -> Any:
+    def without_a_file(*given, **more):
         *first, files = given
         return ask(*first, {name: some[:-1] for name, some in files.items()}, **more)
 

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,6 @@ from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up, remove_unfinish
 from kgroups_spark.lake.lake import Fence, Lake
 from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, REBUILD_APP_ID, Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
-from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import WORK_FOLDER
@@ -26,14 +23,14 @@ from tests.lake.table_rows import rows_of
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
 
-def left_running(lake: Lake, owner: Owner, ago: timedelta = timedelta(0), audit_id: int = 1) -> AuditRow:
+def left_running(lake, owner, ago=timedelta(0), audit_id=1):
     """The claim of a process that did not finish."""
     row = AuditRow(audit_id, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
     Ledger(lake).append(row)
     return row
 
 
-def ended_process() -> Owner:
+def ended_process():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = process_start(process.pid)
         assert started is not None
@@ -120,7 +117,7 @@ def test_another_hosts_claim_is_taken_over_only_on_request(lake):
         assert claim.audit_id == 2
 
 
-def fake_row(audit_id: int, status: str) -> AuditRow:
+def fake_row(audit_id, status):
     return AuditRow(audit_id, status, str(ended_process()), MOMENT)
 
 
@@ -239,7 +236,7 @@ def test_a_hidden_process_is_not_assumed_to_be_gone(monkeypatch):
     """As with hidepid=2: no /proc/<pid>, and signals to another user's process are not permitted."""
     hidden, start = Owner(last_finished.this_host(), 4711, "123", "its-uuid"), last_finished.process_start
 
-    def kill(pid: int, signal: int) -> None:
+    def kill(pid, signal):
         assert (pid, signal) == (4711, 0)
         raise answers.pop()
 
@@ -358,22 +355,20 @@ def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
 # The newest rows of the ledger: an audit opens no older file of it, and no file twice.
 
 
-def row(audit_id: int, status: str) -> AuditRow:
+def row(audit_id, status):
     return AuditRow(audit_id, status, "x", datetime(2026, 11, 16, tzinfo=UTC))
 
 
-def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(
-    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session: Any = local
+def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(local, tmp_path, monkeypatch):
+    session = local
     ledger = Ledger(Lake.create(session, str(tmp_path / "lake")))
     for audit_id in (1, 2, 3):
         ledger.append(row(audit_id, "running"))
         ledger.append(row(audit_id, "finished"))
-    opened: list[str] = []
+    opened = []
     rows = Lake.rows
 
-    def counting(self: Lake, name: str, version: int | None = None, *, files: Any, **choice: Any) -> Any:
+    def counting(self, name, version=None, *, files, **choice):
         opened.extend(file.path for file in files)
         return rows(self, name, version, files=files, **choice)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -99,9 +98,7 @@ CURES = {
         ),
     ],
 )
-def test_the_line_has_the_table_the_file_and_the_cure(
-    tmp_path: Path, name: str, damage: Callable[[Path], object], said: str
-) -> None:
+def test_the_line_has_the_table_the_file_and_the_cure(tmp_path, name, damage, said):
     with mock.patch.object(Lake, "stand_in", None):
         lake = Lake.create(Local(runner=LOOP), str(tmp_path / "lake"))
         part = PartWriter(name, lake.uri, 1).write(tables_of("kip848-4.3")[name])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -16,7 +15,7 @@ from deltalake import DeltaTable
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.local import Local, LocalStore
-from kgroups_spark.lake.parts import Part, PartWriter
+from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.store import TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
@@ -27,42 +26,42 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableLog:
+def table(tmp_path):
     made = LocalStore().table(f"file:{tmp_path}/{NAME}")
     made.create(TABLES[NAME].schema_json, "a comment", {"delta.checkpointInterval": str(INTERVAL), "ours": "yes"})
     return made
 
 
-def part(table: TableLog, number: int) -> Part:
+def part(table, number):
     lake = table.path.rpartition("/")[0]
     made = PartWriter(NAME, lake, number).write(rows_of(NAME, {"audit_id": number, "topic": f"t{number}"}))
     assert made is not None
     return made
 
 
-def append(table: TableLog, number: int) -> None:
+def append(table, number):
     table.commit([part(table, number)], by="a test", transaction=("app", number))
 
 
-def replace_all(table: TableLog, number: int) -> None:
+def replace_all(table, number):
     table.commit([part(table, number)], by="a test", transaction=("app", number), remove=lambda file: True)
 
 
-def log(table: TableLog) -> Path:
+def log(table):
     return Path(table.path.removeprefix("file:")) / "_delta_log"
 
 
-def topics(table: TableLog) -> list[str]:
+def topics(table):
     """As another reader of Delta reads them."""
     return sorted(DeltaTable(table.path.removeprefix("file:")).to_pyarrow_table()["topic"].to_pylist())
 
 
-def says(table: TableLog) -> dict[str, Any]:
+def says(table):
     files = sorted((file.path, file.size, json.dumps(file.stats)) for file in table.files())
     return {"files": files, "properties": table.properties(), "schema": table.schema_json(), "at": table.version()}
 
 
-def test_readers_need_no_version_before_a_checkpoint(table: TableLog) -> None:
+def test_readers_need_no_version_before_a_checkpoint(table):
     replace_all(table, 1)
     for number in range(2, 2 * INTERVAL + 2):
         append(table, number)
@@ -79,13 +78,11 @@ def test_readers_need_no_version_before_a_checkpoint(table: TableLog) -> None:
     assert "t100" in topics(table)
 
 
-def removed(table: TableLog) -> set[str]:
+def removed(table):
     return set(TableLog(LocalStore(), table.path)._snapshot().removes)
 
 
-def test_a_checkpoint_names_the_files_removed_in_the_last_week(
-    table: TableLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_names_the_files_removed_in_the_last_week(table, monkeypatch):
     """Otherwise VACUUM by Spark deletes files that readers of young versions need."""
     append(table, 1)
     with monkeypatch.context() as patch:
@@ -100,7 +97,7 @@ def test_a_checkpoint_names_the_files_removed_in_the_last_week(
     assert removed(table) == second
 
 
-def test_features_that_it_does_not_know_are_refused(table: TableLog) -> None:
+def test_features_that_it_does_not_know_are_refused(table):
     text = json.dumps(
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}}
     )
@@ -115,7 +112,7 @@ class KnowingStore(LocalStore):
     features = ("deletionVectors",)
 
 
-def test_a_table_that_refuses_plain_files_or_their_removal_says_why(table: TableLog) -> None:
+def test_a_table_that_refuses_plain_files_or_their_removal_says_why(table):
     table = TableLog(KnowingStore(), table.path)
     assert table.refusal() is None
     for version, (action, reason) in enumerate(
@@ -130,7 +127,7 @@ def test_a_table_that_refuses_plain_files_or_their_removal_says_why(table: Table
         assert reason in (table.refusal() or "") if reason else table.refusal() is None
 
 
-def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table: TableLog) -> None:
+def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table):
     append(table, 1)
     append(table, 2)
     entry = log(table) / f"{1:020d}.json"
@@ -145,13 +142,13 @@ def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table: TableLog) -> 
 @pytest.mark.parametrize(
     ("lake", "where"), [("s3://bucket/lake", "a store"), ("hdfs://host/lake", "a store"), ("main.kafka", "a catalog")]
 )
-def test_only_a_folder_of_this_machine_can_be_written(lake: str, where: str) -> None:
+def test_only_a_folder_of_this_machine_can_be_written(lake, where):
     with pytest.raises(UsageError, match=f"--engine local writes to a folder .* {lake} is in {where}, which Spark"):
         Lake.create(Local(), lake)
 
 
 @pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
-def test_a_folder_has_several_names(spelled: str, tmp_path: Path) -> None:
+def test_a_folder_has_several_names(spelled, tmp_path):
     lake = Lake.create(Local(), spelled.format(tmp_path / "lake"))
     assert lake.uri == f"file:{tmp_path}/lake"
     assert (tmp_path / "lake" / "audits" / "_delta_log").is_dir()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -18,7 +16,6 @@ import pytest
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
-from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import is_of_night, newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.columns import Condition
@@ -45,21 +42,21 @@ LOGS_OF = {
 }
 
 
-def is_replaced(partition: int, log_offset: int, audit_id: int) -> bool:
+def is_replaced(partition, log_offset, audit_id):
     return any(
         partition == each.offsets_partition and log_offset >= each.from_offset and audit_id < each.audit_id
         for each in RANGES.ranges
     )
 
 
-def table_of(name: str) -> pa.Table:
+def table_of(name):
     """A row for every partition, offset and audit."""
     places = itertools.product((0, 1, 2), (9, 10, 39, 40, 41, 59, 60, 61), (4, 5, 6, 7))
     by = "decided_by" if name == "previous_offset_expiry" else "audit_id"
     return rows_of(name, *({"offsets_partition": p, "log_offset": at, by: audit} for p, at, audit in places))
 
 
-def state_table_of(name: str) -> pa.Table:
+def state_table_of(name):
     """The same of a table of other logs."""
     places = itertools.product(LOGS_OF[name], (0, 1, 2), (9, 10, 39, 40, 59, 60, 61), (4, 5, 6, 7))
     rows = ({"state_partition": p, "log_offset": at, "audit_id": audit, "log": log} for log, p, at, audit in places)
@@ -67,13 +64,13 @@ def state_table_of(name: str) -> pa.Table:
     return rows_of(name, *({column: row[column] for column in row if column in columns} for row in rows))
 
 
-def places(table: pa.Table, by: str) -> list[tuple[int, int, int]]:
+def places(table, by):
     columns = (table[name].to_pylist() for name in ("offsets_partition", "log_offset", by))
     return sorted(zip(*columns, strict=True))
 
 
 @pytest.mark.parametrize("name", [name for name in REPLACEABLE if name not in LOGS_OF])
-def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name: str) -> None:
+def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name):
     table, by = table_of(name), "decided_by" if name == "previous_offset_expiry" else "audit_id"
     # A checkpoint belongs to the records before its offset.
     step = 1 if name == "checkpoints" else 0
@@ -86,7 +83,7 @@ def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name: str) -> No
 
 
 @pytest.mark.parametrize("name", LOGS_OF)
-def test_a_cut_of_another_log_replaces_rows_of_that_log_alone(name: str) -> None:
+def test_a_cut_of_another_log_replaces_rows_of_that_log_alone(name):
     table = state_table_of(name)
     stays = [row for row in table.to_pylist() if not is_state_replaced(row.get("log", LOGS_OF[name][0]), row)]
     assert 0 < len(stays) < len(table)
@@ -95,7 +92,7 @@ def test_a_cut_of_another_log_replaces_rows_of_that_log_alone(name: str) -> None
     assert RANGES.rows_left(name, pa.dataset.dataset(table), None, ()) == table
 
 
-def is_state_replaced(log: str, row: dict[str, Any]) -> bool:
+def is_state_replaced(log, row):
     return any(
         (log, row["state_partition"]) == (each.topic, each.offsets_partition)
         and row["log_offset"] >= each.from_offset
@@ -104,12 +101,12 @@ def is_state_replaced(log: str, row: dict[str, Any]) -> bool:
     )
 
 
-def left_by_sql(name: str, table: pa.Table, replaced: Replaced) -> pa.Table:
+def left_by_sql(name, table, replaced):
     found = duckdb.from_arrow(table).query("rows", f"SELECT * FROM rows WHERE NOT ({replaced.condition(name)})")
     return found.to_arrow_table()
 
 
-def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker() -> None:
+def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker():
     places = [(0, 41, 4), (0, 30, 4), (0, 30, 7), (1, 5, 6), (2, 30, 4)]
     of = {"marker_offset": 50, "outcome": "committed", "is_transactional": True}
     table = rows_of(
@@ -130,7 +127,7 @@ def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker() -> Non
     ]
 
 
-def test_clipped_reads_end_where_the_log_was_cut_back() -> None:
+def test_clipped_reads_end_where_the_log_was_cut_back():
     read = pa.table(
         {
             "audit_id": [3, 4, 5, 6, 7, 4],
@@ -143,13 +140,13 @@ def test_clipped_reads_end_where_the_log_was_cut_back() -> None:
     assert (RANGES.first_after(0, 4), RANGES.first_after(0, 6), RANGES.first_after(0, 7)) == (40, 40, None)
 
 
-def test_many_ranges_are_looked_up_by_partition() -> None:
+def test_many_ranges_are_looked_up_by_partition():
     """As after 400 cuts of 50 partitions: no engine gets a condition that is nested as deeply as there are ranges."""
     many = Replaced(tuple(ReplacedRange(i % 50, 1000 + i, 2000 + i, 2 + i // 50) for i in range(20_000)))
     rng = random.Random(5)
     rows = [(rng.randrange(51), rng.randrange(22_000), rng.randrange(403)) for _ in range(2_000)]
     table = rows_of("group_events", *({"offsets_partition": p, "log_offset": at, "audit_id": a} for p, at, a in rows))
-    by_partition: dict[int, list[ReplacedRange]] = {}
+    by_partition = {}
     for each in many.ranges:
         by_partition.setdefault(each.offsets_partition, []).append(each)
     stays = sorted(
@@ -165,7 +162,7 @@ def test_many_ranges_are_looked_up_by_partition() -> None:
     assert places(left, "audit_id") == [row for row in stays if row[0] == 7]
 
 
-def test_a_range_that_a_later_one_covers_is_dropped() -> None:
+def test_a_range_that_a_later_one_covers_is_dropped():
     first, second, other = ReplacedRange(0, 60, 100, 5), ReplacedRange(0, 40, 70, 7), ReplacedRange(1, 10, 20, 7)
     assert Replaced((first,)).and_also([second, other]).ranges == (second, other)
     # It does not cover what was replaced below it, nor another partition.
@@ -173,7 +170,7 @@ def test_a_range_that_a_later_one_covers_is_dropped() -> None:
     assert Replaced((second, other)).and_also([later]).ranges == (second, later, other)
 
 
-def test_another_logs_checkpoint_is_never_replaced() -> None:
+def test_another_logs_checkpoint_is_never_replaced():
     row = {"offsets_partition": 0, "log_offset": 90, "audit_id": 1}
     table = rows_of("checkpoints", {**row, "log": "__transaction_state"}, row)
     left = RANGES.rows_left("checkpoints", pa.dataset.dataset(table), ["log"], ())
@@ -186,7 +183,7 @@ def test_another_logs_checkpoint_is_never_replaced() -> None:
 
 
 @cache
-def two_nights() -> Audited:
+def two_nights():
     """The second reads the log again."""
     first, second, _ = three_nights()
     nights = Nights(how_of())
@@ -195,7 +192,7 @@ def two_nights() -> Audited:
     return nights.audited
 
 
-def nights_and(change: Callable[[Audited], None] | None = None) -> Audited:
+def nights_and(change=None):
     """A third night after these two; the lake is changed before it."""
     nights = Nights(how_of(), audited=Audited(two_nights()))
     if change is not None:
@@ -212,11 +209,11 @@ WHY_REBUILT = {
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> Audited:
+def undisturbed():
     return nights_and()
 
 
-def joined(audited: Audited, is_one: Callable[[TableFile], bool]) -> None:
+def joined(audited, is_one):
     """As OPTIMIZE and auto compaction do: some files of checkpoints become one."""
     with in_memory():
         lake = Lake.open(audited.session, audited.lake)
@@ -233,8 +230,8 @@ def joined(audited: Audited, is_one: Callable[[TableFile], bool]) -> None:
 
 
 @pytest.mark.parametrize("files", one_of("states of two nights", "corrections, too"))
-def test_a_night_goes_on_from_the_newest_state_in_compacted_files(undisturbed: Audited, files: str) -> None:
-    is_one: Callable[[TableFile], bool] = is_of_night if files == "states of two nights" else lambda _: True
+def test_a_night_goes_on_from_the_newest_state_in_compacted_files(undisturbed, files):
+    is_one = is_of_night if files == "states of two nights" else lambda _: True
     found = nights_and(lambda audited: joined(audited, is_one))
     assert not [note for note in found.newest.notes or () if "rebuilt" in note]
     for name in REPORTED:
@@ -248,7 +245,7 @@ def test_a_night_goes_on_from_the_newest_state_in_compacted_files(undisturbed: A
     assert all(newest), "the state before the last one stays, for an audit that is done again"
 
 
-def taken_away(audited: Audited, offsets_partition: int | None) -> None:
+def taken_away(audited, offsets_partition):
     """The newest state is gone, of one offsets partition or (None) of all."""
     with in_memory():
         lake = Lake.open(audited.session, audited.lake)
@@ -266,9 +263,7 @@ def taken_away(audited: Audited, offsets_partition: int | None) -> None:
 
 
 @pytest.mark.parametrize("offsets_partition", one_of(None, 1))
-def test_a_missing_newest_state_is_rebuilt_and_no_older_one_is_used(
-    undisturbed: Audited, offsets_partition: int | None
-) -> None:
+def test_a_missing_newest_state_is_rebuilt_and_no_older_one_is_used(undisturbed, offsets_partition):
     why = WHY_REBUILT[offsets_partition]
     found = nights_and(lambda audited: taken_away(audited, offsets_partition))
     (note,) = (note for note in found.newest.notes or () if "rebuilt" in note)

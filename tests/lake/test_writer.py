@@ -5,14 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import deltalake
-import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts import Part, PartWriter
+from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -22,38 +20,38 @@ from tests.lake.table_rows import MOMENT, append_frame, parts_of, rows_of
 pytestmark = pytest.mark.spark
 
 
-def writer(lake: Lake, audit_id: int, check=lambda: None) -> LakeWriter:
+def writer(lake, audit_id, check=lambda: None):
     return LakeWriter(lake, audit_id, check)
 
 
-def frame(lake: Lake, table: str, *rows: dict):
+def frame(lake, table, *rows):
     return lake.spark.createDataFrame(rows_of(table, *rows), TABLES[table].schema).coalesce(1)
 
 
-def commit(audit_id: int, log_offset: int, group_id: str = "g") -> dict:
+def commit(audit_id, log_offset, group_id="g"):
     return {"audit_id": audit_id, "log_offset": log_offset, "group_id": group_id, "log_timestamp": MOMENT}
 
 
-def replace_all(by: LakeWriter, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
+def replace_all(by, table, rows, keep_audit=None):
     by.replace_parts(table, parts_of(by.lake.runner, rows, PartWriter(table, by.lake.uri, by.audit_id)), keep_audit)
 
 
-def read(lake: Lake, table: str, *order: str) -> list[dict]:
+def read(lake, table, *order):
     """Rows as Spark reads them, in this order."""
     return lake.read(table).coalesce(1).sortWithinPartitions(*order).toArrow().to_pylist()
 
 
-def texts(lake: Lake, table: str, column: str) -> list[str]:
+def texts(lake, table, column):
     return sorted(lake.rows(table)[column].to_pylist())
 
 
-def part_of(lake: Lake, audit_id: int, table: str, rows: pa.Table) -> Part:
+def part_of(lake, audit_id, table, rows):
     part = writer(lake, audit_id).lake.write(table, [rows], writer(lake, audit_id).audit_id)
     assert part is not None
     return part
 
 
-def read_elsewhere(lake: Lake, table: str, *order: str) -> list[dict]:
+def read_elsewhere(lake, table, *order):
     """The same by delta-rs, which shares no code with Spark."""
     rows = deltalake.DeltaTable(f"{lake.location}/{table}").to_pyarrow_table()
     return rows.cast(arrow_schema(table)).sort_by([(column, "ascending") for column in order]).to_pylist()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import random
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -148,9 +147,9 @@ def test_a_log_says_which_partition_a_record_belongs_to():
         assert {kind.key.topic for kind in log.record_types.values()} == {log.topic}
 
 
-def read_blob(name: str, blob: bytes) -> tuple[dict[str, Any] | None, list[str]]:
+def read_blob(name, blob):
     """{"version": ..., fields} of a blob, None if a client could not read it; and notes on the fields it lacks."""
-    notes: list[str] = []
+    notes = []
     text = BlobTexts(name).text(blob, notes)
     return (orjson.loads(text) if text else None), notes
 

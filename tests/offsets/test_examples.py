@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets import removals
 from kgroups_spark.offsets.columns import (
-    ALONE,
-    COMMIT,
-    I64,
     NEVER,
-    Markers,
     Places,
     SlotRange,
-    next_marker,
-    number_slots,
 )
-from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
-from tests.chosen import Chosen
-from tests.coordinator.records import Log, T, X, Y
+from tests.coordinator.records import Log, T
 from tests.logs.dense_logs import dense_log
-from tests.nights.nights_here import Audited, How, audit
-from tests.offsets.log_tables import history_of, replayed, table, without_slots
+from tests.nights.nights_here import How, audit
+from tests.offsets.log_tables import history_of, replayed, table
 from tests.twin.shard import ReplayRow
 
 # A record's fate at the end of the log, by what the package found of it.
@@ -49,7 +40,7 @@ FATES = (
 COMMITTED, REPLACED, REMOVED, SUPERSEDED, OVERWRITTEN, ABORTED, DROPPED, PENDING, UNREADABLE, TOMBSTONE = range(10)
 
 
-def fates(folded: Fold) -> I64:
+def fates(folded):
     """For each record a number of FATES."""
     commits, pending, effects = folded.commits, folded.pending, folded.effects
     fate = np.full(len(commits), REPLACED)
@@ -68,18 +59,18 @@ def fates(folded: Fold) -> I64:
     return fate
 
 
-def folded(log: Log, version: str = "4.3") -> Fold:
+def folded(log, version="4.3"):
     return fold_range(OffsetState.empty(), history_of(log.rows), release(version), SlotRange())
 
 
-def fates_of(log: Log, version: str = "4.3") -> list[str]:
+def fates_of(log, version="4.3"):
     """By log offset."""
     found = folded(log, version)
     by_offset = np.argsort(found.commits.log_offset)
     return [FATES[fate] for fate in fates(found)[by_offset]]
 
 
-def array(*values: int) -> np.ndarray:
+def array(*values):
     return np.array(values, np.int64)
 
 
@@ -87,20 +78,6 @@ def test_one_key_for_an_owner_and_a_place():
     places = Places.over(2, array(5, 9))
     assert places.keys(array(0, 1), array(9, 5)).tolist() == [4, 6]
     assert places.keys(array(0), array(NEVER)).tolist() == [places.span - 1]
-
-
-def test_the_next_marker_of_a_producer():
-    markers = Markers(ALONE, array(12), array(-1), array(7), array(COMMIT))
-    assert next_marker(array(7, 8, 7), array(10, 11, 13), markers).tolist() == [0, -1, -1]
-
-
-def test_slots_are_numbered_by_group_topic_and_partition():
-    group_id, topic = (pa.array(texts).dictionary_encode() for texts in (["g", "g", "g", "a"], ["t"] * 4))
-    keys = {"group_id": group_id, "topic": topic, "partition": pa.array([1, 1, 0, 0], pa.int32())}
-    slot, slots = number_slots(pa.table(keys | {"log_offset": [0] * len(keys["topic"])}), ALONE)
-    assert slot.tolist() == [2, 2, 1, 0]
-    assert slots.groups.take(pa.array(slots.group)).to_pylist() == ["a", "g", "g"]
-    assert slots.partition.tolist() == [0, 0, 1]
 
 
 def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():
@@ -150,25 +127,6 @@ def test_a_producer_that_a_tombstone_left_noted():
     ]
     log.commit(1, producer=7).end(7, "committed")
     assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == []
-
-
-def test_moves_have_the_previous_value():
-    log = Log().commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
-    log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
-    rows = without_slots(replayed(log.rows, release("4.3")).moves)
-    found = [(row["log_offset"], row["event"], row["offset_before"], row["offset_after"], row["cause"]) for row in rows]
-    assert found == [
-        (2, "offset_rewound", 9, 7, None),
-        (3, "topic_recreated", None, None, None),
-        (5, "offset_restarted", 8, 3, None),
-    ]
-    assert (rows[1]["value_before"], rows[1]["value_after"], rows[1]["log_timestamp"]) == (X, Y, T + 3)
-
-
-def test_a_second_tombstone_reports_nothing():
-    log = Log().commit(5).tombstone().tombstone()
-    rows = replayed(log.rows, release("4.3")).tombstones.to_pylist()
-    assert [(row["committed_offset"], row["is_reported"]) for row in rows] == [(5, True), (None, False)]
 
 
 def test_removals_are_remembered_for_the_next_commit(monkeypatch):
@@ -255,7 +213,7 @@ def test_a_transaction_takes_its_epoch_from_its_first_offset_commit():
 # How the transactions of offset commits ended, against the obvious: the producer's next COMMIT or ABORT in the log.
 
 
-def ends(audited: Audited) -> dict[int, tuple[str | None, int | None]]:
+def ends(audited):
     """The outcome and the marker's offset of each commit, by its log offset; None for a commit that no marker ended."""
     markers = [row for row in audited.rows("transaction_markers") if row["outcome"] is not None]
     found = {}
@@ -270,9 +228,7 @@ def ends(audited: Audited) -> dict[int, tuple[str | None, int | None]]:
 
 
 @pytest.mark.parametrize("chunk_bytes", [256, 1024, None])
-def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(
-    chunk_bytes: int | None, chosen: Chosen
-) -> None:
+def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(chunk_bytes, chosen):
     known = 0
     for seed in chosen.some(range(20), 1):
         audited = audit(dense_log(seed, 60), How(chunk_bytes=chunk_bytes))

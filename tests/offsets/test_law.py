@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from kgroups_spark.coordinator import events
-from kgroups_spark.coordinator.releases import RELEASES, Release, release
+from kgroups_spark.coordinator.releases import RELEASES, release
 from kgroups_spark.offsets import columns, removals
 from kgroups_spark.offsets.columns import (
     FIRST,
@@ -25,22 +24,21 @@ from kgroups_spark.offsets.columns import (
     ranges_between,
     ranges_of,
 )
-from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, replay_offsets
+from kgroups_spark.offsets.replay import ALL_SLOTS, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
-from tests.chosen import Chosen, some_of
+from tests.chosen import some_of
 from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.records import Log, X, Y
-from tests.offsets.log_tables import Row, history_of, replayed, state_rows, state_tables, without_slots
+from tests.offsets.log_tables import history_of, replayed, state_rows, state_tables, without_slots
 from tests.offsets.random_logs import BORDERS, random_log
 from tests.replay.replayed_shards import assert_as_objects
-from tests.twin.shard import ReplayRow
 
 # One release of each set of rules that concern offsets.
 DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0", "2.0", "0.11", "0.8")
 
 
-def assert_cut_anywhere(chosen: Chosen, rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLOTS) -> None:
+def assert_cut_anywhere(chosen, rows, rules, ranges=ALL_SLOTS):
     """Two replays, of the log's head and of its tail, together equal one replay of the whole log."""
     whole = replayed(rows, rules)
     for cut in chosen.some(range(len(rows) + 1), 5):
@@ -53,28 +51,28 @@ def assert_cut_anywhere(chosen: Chosen, rows: Sequence[ReplayRow], rules: Releas
         assert ended_of(head, rows[:cut]) + ended_of(tail, rows[cut:]) == ended_of(whole, rows), cut
 
 
-def ended_of(found: ReplayedOffsets, rows: Sequence[ReplayRow]) -> list[Row]:
+def ended_of(found, rows):
     return replay_rows.ended_columns(found.transactions, history_of(rows).markers).to_pylist()
 
 
-def saved_and_read(state: OffsetState) -> OffsetState:
+def saved_and_read(state):
     """The state as files give it back."""
     return OffsetState(*(_read(_written(table)) for table in state_tables(state)))
 
 
-def _written(table: pa.Table) -> bytes:
+def _written(table):
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table.unify_dictionaries())
     return sink.getvalue()
 
 
-def _read(data: bytes) -> pa.Table:
+def _read(data):
     with pa.ipc.open_file(io.BytesIO(data)) as reader:
         return reader.read_all()
 
 
-def check_logs(chosen: Chosen, version: str, logs: int, every: int, check: Callable[..., None]) -> None:
+def check_logs(chosen, version, logs, every, check):
     """Checks so many random logs; in a soak `every` log."""
     for seed in range(every) if chosen.every else [chosen.random.randrange(1 << 32) for _ in range(logs)]:
         try:
@@ -83,7 +81,7 @@ def check_logs(chosen: Chosen, version: str, logs: int, every: int, check: Calla
             raise AssertionError(f"release {version}, seed {seed}") from error
 
 
-def releases(count: int) -> pytest.MarkDecorator:
+def releases(count):
     """So many of DIFFERENT; in a soak all releases."""
     others = [pytest.param(each, marks=pytest.mark.soak) for each in RELEASES if each not in DIFFERENT]
     return pytest.mark.parametrize("version", [*some_of(count, *DIFFERENT), *others])
@@ -96,7 +94,7 @@ def test_columns_equal_objects(version, chosen):
 
 @releases(2)
 def test_a_log_may_be_cut_anywhere(version, chosen):
-    def check(log: list[ReplayRow], version: str) -> None:
+    def check(log, version):
         assert_cut_anywhere(chosen, log[:25], release(version))
 
     check_logs(chosen, version, 1, 20, check)
@@ -104,7 +102,7 @@ def test_a_log_may_be_cut_anywhere(version, chosen):
 
 @releases(2)
 def test_ranges_of_slots_equal_all_slots_at_once(version, chosen):
-    def check(log: list[ReplayRow], version: str) -> None:
+    def check(log, version):
         ranges = ranges_between(chosen.one(BORDERS))
         assert_as_objects(log, version, ranges)
         if chosen.takes(0.1):
@@ -118,7 +116,7 @@ def test_the_oldest_removals_are_forgotten_first(version, chosen, monkeypatch):
     monkeypatch.setattr(removals, "REMEMBERED", 2)
     monkeypatch.setattr(events, "REMEMBERED", 2)
 
-    def check(log: list[ReplayRow], version: str) -> None:
+    def check(log, version):
         assert_as_objects(log, version)
         if chosen.takes(0.1):
             assert_as_objects(log, version, ranges_between([Border("g"), Border("g", "t", 1), Border("h")]))
@@ -149,7 +147,7 @@ def test_rows_of_history_come_in_any_order_and_any_parts(seed):
     assert found.moves.to_pylist() == whole.moves.to_pylist()
 
 
-def dictionaries(rows: pa.Table) -> pa.Table:
+def dictionaries(rows):
     """Texts as Parquet gives them, each part with a dictionary of its own."""
     for name in ("group_id", "topic", "topic_id"):
         at = rows.schema.get_field_index(name)
@@ -175,22 +173,22 @@ def test_an_empty_log():
 TEXTS = ["", "\0", "a", "a\0", "ab", "b", "é", "\uffff", "\U0001f600"]
 
 
-def slots(rnd: random.Random, count: int) -> list[tuple[str, str, int]]:
+def slots(rnd, count):
     return [(rnd.choice(TEXTS), rnd.choice(TEXTS), rnd.choice([0, 1, 7])) for _ in range(count)]
 
 
-def table(rows: list[tuple[str, str, int]], text: pa.DataType) -> pa.Table:
+def table(rows, text):
     columns = [pa.array(list(each)) for each in zip(*rows, strict=True)]
     return pa.table([columns[0].cast(text), columns[1].cast(text), columns[2].cast(pa.int32())], list(SLOT))
 
 
-def some_range(rnd: random.Random) -> SlotRange:
+def some_range(rnd):
     some = [Border(*slot) for slot in slots(rnd, 2)] + [Border(rnd.choice(TEXTS))]
     low, high = sorted(rnd.sample(some, 2))
     return SlotRange(rnd.choice([low, FIRST]), rnd.choice([high, None]))
 
 
-def has(wanted: SlotRange, slot: tuple[str, str, int]) -> bool:
+def has(wanted, slot):
     return slot >= wanted.low and (wanted.high is None or slot < wanted.high)
 
 
@@ -224,7 +222,7 @@ def test_large_groups_are_cut_between_their_slots():
     rnd.shuffle(rows)
     whole, read = pa.concat_tables([table(rows[:200], TEXT), table(rows[200:], TEXT)]), []
 
-    def reader(wanted: SlotRange, columns: list[str]):
+    def reader(wanted, columns):
         read.append((wanted.of(whole).num_rows, columns))
         return wanted.of(whole).select(columns)
 
@@ -248,7 +246,7 @@ def test_offsets_equal_those_of_kafkas_classes(chosen):
         compare(version, chosen)
 
 
-def compare(version: str, chosen: Chosen) -> None:
+def compare(version, chosen):
     rules, compared = release(version), 0
     of_version = answers(version)
     for number in chosen.some(range(len(of_version)), 25):
@@ -269,7 +267,7 @@ def compare(version: str, chosen: Chosen) -> None:
     assert compared > (1000 if chosen.every else 0)
 
 
-def usable(rows: list[ReplayRow]) -> list[ReplayRow]:
+def usable(rows):
     """Rows that history keeps; of undecodable ones those of transactions, without a producer's epoch."""
     return [
         row._replace(producer_epoch=-1) if row.kind in ("undecodable", "group_record") else row
@@ -278,11 +276,11 @@ def usable(rows: list[ReplayRow]) -> list[ReplayRow]:
     ]
 
 
-def _said(offset: Json) -> tuple:
+def _said(offset):
     place = (offset["group"], offset["topic"], offset["partition"], offset["offset"], offset.get("topicId"))
     return (*place, offset["leaderEpoch"], offset["metadata"], offset.get("orphan", False))
 
 
-def _ours(row: Json) -> tuple:
+def _ours(row):
     place = (row["group_id"], row["topic"], row["partition"], row["committed_offset"], row["topic_id"])
     return (*place, row["leader_epoch"], row["metadata"], row.get("is_orphan", False))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,7 +19,7 @@ from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.records.batches import HEADER_BYTES
 from kgroups_spark.replay import ranges
 from kgroups_spark.sources import files, segments
-from tests.nights.changing_segments import PLANNED, Broker, Lake, Steps, commit, state
+from tests.nights.changing_segments import PLANNED, Broker, Lake, commit, state
 
 
 class Moments:
@@ -61,7 +60,7 @@ class Moments:
             pass
 
 
-CHANGES: list[Callable[[Broker], Steps]] = [
+CHANGES = [
     Broker.cleans,
     Broker.merges,
     Broker.cleans_twice,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -129,7 +128,7 @@ def test_a_file_that_cannot_be_read_leaves_its_partition(topic, while_it_is, mon
 
 def fail_on(broken, while_it_is, folder):
     if while_it_is == "planned":
-        real_scan: Callable[..., object] = segment_log.scan_segment
+        real_scan = segment_log.scan_segment
 
         def scan(segment):
             if folder in segment.path:

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -26,11 +23,10 @@ from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.store import _add
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
-from tests.protocol.fake_delta import FakeStore, Logs, Version, fake_lake, in_this_process
+from tests.protocol.fake_delta import FakeStore, Version, fake_lake, in_this_process
 from tests.protocol.nights import (
     TO_ITS_END,
     WRITTEN,
-    Choose,
     Turns,
     assert_whole,
     audit,
@@ -40,11 +36,11 @@ from tests.protocol.nights import (
 )
 
 # The runs that are killed or that stall, by name.
-NIGHTS: dict[str, Callable[..., int]] = {"audit": partial(audit, end=30), "rebuild": rebuild, "maintain": maintain}
+NIGHTS = {"audit": partial(audit, end=30), "rebuild": rebuild, "maintain": maintain}
 
 
 @pytest.fixture(autouse=True)
-def few_tables() -> Iterator[None]:
+def few_tables():
     everything = dict(TABLES)
     for name in set(TABLES) - set(WRITTEN):
         del TABLES[name]
@@ -54,7 +50,7 @@ def few_tables() -> Iterator[None]:
     TABLES.update(everything)
 
 
-def begun(folder: Path, killed: str) -> Logs:
+def begun(folder, killed):
     """The logs of a lake with one finished audit and one that was killed at its end."""
     store = FakeStore()
     lake = fake_lake(store, folder)
@@ -68,11 +64,11 @@ def begun(folder: Path, killed: str) -> Logs:
 class Trial:
     """A lake of these logs in the folder, and what happens to it."""
 
-    def __init__(self, folder: Path, logs: Logs, *, looks_then_writes: bool) -> None:
+    def __init__(self, folder, logs, *, looks_then_writes):
         self.store, self.folder = FakeStore(looks_then_writes=looks_then_writes), folder
         self.store.logs = {path: list(log) for path, log in logs.items()}
 
-    def run(self, choose: Choose, **nights: Callable[..., int]) -> Turns:
+    def run(self, choose, **nights):
         """Each as an audit of a host of its own, one step at a time."""
         turns = Turns(choose)
         # Opened before: in Python 3.11 a cached property lets one thread in at a time, which here would wait in it.
@@ -82,15 +78,15 @@ class Trial:
         self.store.step = lambda: None
         return turns
 
-    def _opened(self) -> Lake:
+    def _opened(self):
         lake = fake_lake(self.store, self.folder)
         assert lake.version
         return lake
 
-    def versions(self) -> dict[str, int]:
+    def versions(self):
         return {path: len(log) for path, log in self.store.logs.items()}
 
-    def assert_whole(self) -> None:
+    def assert_whole(self):
         """Now, and after one more audit."""
         lake = fake_lake(self.store, self.folder)
         before = assert_whole(lake)
@@ -99,10 +95,10 @@ class Trial:
 
 
 @pytest.fixture
-def trials(tmp_path: Path) -> Iterator[Callable[..., Trial]]:
-    logs: dict[str, Logs] = {}
+def trials(tmp_path):
+    logs = {}
 
-    def trial(*, killed: str = "audit", looks_then_writes: bool = False) -> Trial:
+    def trial(*, killed="audit", looks_then_writes=False):
         # No trial changes a file: all that begin alike share theirs.
         folder = tmp_path / f"lake-{killed}"
         if killed not in logs:
@@ -113,7 +109,7 @@ def trials(tmp_path: Path) -> Iterator[Callable[..., Trial]]:
         yield trial
 
 
-def steps_of(trial: Trial, night: Callable[..., int]) -> int:
+def steps_of(trial, night):
     turns = trial.run(by_stretches(("alone", 0)), alone=night)
     assert not turns.failed
     trial.assert_whole()
@@ -139,7 +135,7 @@ def test_a_run_that_wakes_after_another_took_over_and_finished_changes_nothing(t
         trial.assert_whole()
 
 
-def _takes_over(trial: Trial, left: dict[str, int], lake: Lake) -> int:
+def _takes_over(trial, left, lake):
     done = audit(lake, 40)
     left.update(trial.versions())
     return done
@@ -149,7 +145,7 @@ def _takes_over(trial: Trial, left: dict[str, int], lake: Lake) -> int:
 def test_two_runs_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name):
     """The one stalls, the other takes over and stalls in its turn, the first one goes on."""
     cases = [(killed, first, second) for killed in NIGHTS for first in range(0, 99, 3) for second in range(0, 99, 3)]
-    ends: dict[Any, int] = {}
+    ends = {}
     for killed, first, second in chosen.some(cases, 1):
         if first > ends.get(killed, first) or second > ends.get((killed, first), second):
             continue  # one that stalls after its end has ended: that was tried
@@ -164,7 +160,7 @@ def test_two_runs_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen,
             ends.setdefault((killed, first), second)
 
 
-def assert_one_at_a_time(turns: Turns, where: str) -> None:
+def assert_one_at_a_time(turns, where):
     """A run that did not finish failed because another one has the claim."""
     for failed in turns.failed.values():
         assert isinstance(failed, ClaimLost), (where, failed)
@@ -187,7 +183,7 @@ def test_an_audit_that_stalls_while_marking_another_as_abandoned_marks_it_once(t
     trial = trials()
     lake, commit, later = fake_lake(trial.store, trial.folder), Lake.commit, list[Claim]()
 
-    def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
+    def watched(self, table, operation, write):
         if operation == "abandon" and not later:
             with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 later.append(Claim.take(lake, take_over=True))

@@ -6,10 +6,9 @@ import itertools
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.hadoop import HadoopStore
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.lake.parts import Part, PartWriter
-from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
+from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import seed
 from tests.lake.table_rows import rows_of
@@ -37,18 +36,18 @@ MEANWHILE = ("nobody", "another", "the same")
 class Interrupted(Sequence[Part]):
     """Parts; at the first look at them, which a commit takes when it has read the log, another writer commits."""
 
-    def __init__(self, parts: Sequence[Part], meanwhile: Callable[[], object]) -> None:
+    def __init__(self, parts, meanwhile):
         self._parts, self._meanwhile = parts, meanwhile
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self):
         meanwhile, self._meanwhile = self._meanwhile, lambda: None
         meanwhile()
         return iter(self._parts)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self._parts)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index):
         return self._parts[index]
 
 
@@ -59,32 +58,30 @@ class Played:
     log: TableLog
     part: Part
 
-    def named(self, *names: str) -> list[Part]:
+    def named(self, *names):
         return [replace(self.part, path=name) for name in names]
 
-    def play(self, act: tuple[Any, ...]) -> str:
+    def play(self, act):
         """The answer, or the name of the refusal."""
         try:
             return repr(getattr(self, act[0])(*act[1:]))
         except REFUSALS as refused:
             return type(refused).__name__
 
-    def create(self) -> None:
+    def create(self):
         self.log.create(TABLES[NAME].schema.json(), "once more", {"is": "ignored"})
 
-    def append(self, name: str, transaction: tuple[str, int] | None, meanwhile: str) -> int:
+    def append(self, name, transaction, meanwhile):
         return self.log.commit(self._interrupted(name, transaction, meanwhile), by="", transaction=transaction)
 
-    def swap(
-        self, name: str, transaction: tuple[str, int] | None, meanwhile: str, goes: str, removes: int | None
-    ) -> int:
+    def swap(self, name, transaction, meanwhile, goes, removes):
         """Replaces the files whose names hold that letter."""
         parts = self._interrupted(name, transaction, meanwhile)
         return self.log.commit(
             parts, by="", transaction=transaction, remove=partial(_holds, goes), removes=removes, changes_rows=False
         )
 
-    def _interrupted(self, name: str, transaction: tuple[str, int] | None, meanwhile: str) -> Sequence[Part]:
+    def _interrupted(self, name, transaction, meanwhile):
         parts = self.named(f"{name}.parquet")
         if meanwhile == "nobody" or (meanwhile == "the same" and transaction is None):
             return parts
@@ -92,10 +89,10 @@ class Played:
         others = self.named(f"{name}-meanwhile.parquet")
         return Interrupted(parts, lambda: self.log.commit(others, by="", transaction=other))
 
-    def shut_out(self, numbers: tuple[int, ...]) -> None:
+    def shut_out(self, numbers):
         self.log.shut_out(dict(zip(APPS, numbers, strict=True)), by="")
 
-    def says(self) -> dict[str, Any]:
+    def says(self):
         """All that the log answers."""
         log, newest = self.log, self.log.version()
         return {
@@ -111,22 +108,22 @@ class Played:
         }
 
 
-def _holds(letter: str, file: TableFile) -> bool:
+def _holds(letter, file):
     return letter in file.path
 
 
-def _seen(file: TableFile) -> tuple[Any, ...]:
+def _seen(file):
     return file.path, file.size, json.dumps(file.stats, sort_keys=True), file.bound("minValues", "audit_id")
 
 
-def _version_as_of(log: TableLog, app: str, transaction: int) -> int | str:
+def _version_as_of(log, app, transaction):
     try:
         return log.version_as_of(app, transaction)
     except KgroupsError:
         return "gone"
 
 
-def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
+def acts(chosen, count):
     """Commits by two applications, some with numbers that they have had before, some while another writer commits."""
     for number in range(count):
         transaction = (chosen.choice(APPS), number // 2 + chosen.randrange(-1, 3))
@@ -143,7 +140,7 @@ def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
                 yield "swap", name, transaction, chosen.choice(MEANWHILE), chosen.choice("abcq"), removes
 
 
-def by_another_reader(log: TableLog) -> dict[str, Any]:
+def by_another_reader(log):
     """Answers of delta-rs."""
     table = DeltaTable(log.path.removeprefix("file:"))
     found = {"version": table.version(), "properties": table.metadata().configuration, "files": []}
@@ -157,17 +154,17 @@ def by_another_reader(log: TableLog) -> dict[str, Any]:
 class ByTurns:
     """One table by several stores: each answers the next question, or makes the next commit."""
 
-    def __init__(self, *logs: TableLog) -> None:
+    def __init__(self, *logs):
         self._logs, self.path = itertools.cycle(logs), logs[0].path
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(next(self._logs), name)
 
 
 @pytest.fixture
-def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
+def stores(spark, tmp_path):
     """Each store, and the folder of its lake."""
-    kinds: dict[str, Store] = {
+    kinds = {
         "on disk": LocalStore(),
         "in memory": FakeStore(),
         "by Hadoop": HadoopStore(spark),
@@ -176,7 +173,7 @@ def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
 
 
 @pytest.fixture
-def part(tmp_path: Path) -> Part:
+def part(tmp_path):
     (tmp_path / "made" / NAME).mkdir(parents=True)
     made = PartWriter(NAME, str(tmp_path / "made"), 7).write(rows_of(NAME, {"audit_id": 7, "topic": "t"}))
     assert made is not None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import pairwise
 from unittest import mock
@@ -18,37 +18,36 @@ from kgroups_spark.records.batches import MOST_RECORDS, MOST_SUMMED, Buffer, Che
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.damage import in_order
 from kgroups_spark.records.segment import Window, read_segment, scan_batches
-from tests.chosen import Chosen, examples, some_of
+from tests.chosen import examples, some_of
 from tests.logs.damaged_logs import damaged
 from tests.records.build import batch, message, varint, wrapper
 from tests.records.rows import LOGS, NAMES, read_all, rows_of
-from tests.slow_records import SlowRecord
 
 EDGES = [[*scan_batches(io.BytesIO(log)).position.tolist(), len(log)] for log in LOGS]
 Content = tuple[bytes | None, bytes | None, int]
 
 
-def content(rows: list[SlowRecord]) -> list[Content]:
+def content(rows):
     """The fields of each record that a CRC covers. It does not cover the offset."""
     return [(row.key, row.value, row.timestamp) for row in rows]
 
 
-def untouched(log: bytes, edges: list[int], start: int, stop: int) -> list[Content]:
+def untouched(log, edges, start, stop):
     """The records of batches that lie wholly outside start .. stop."""
     pieces = [log[a:b] for a, b in pairwise(edges) if b <= start or a >= stop]
     return content(read_all(b"".join(pieces))[0])
 
 
-def is_subsequence(part: list[Content], whole: list[Content]) -> bool:
+def is_subsequence(part, whole):
     rest = iter(whole)
     return all(row in rest for row in part)
 
 
-def check_reading(damaged: bytes, log: bytes, must_come: list[Content], chunk_bytes: int = 1 << 20) -> None:
+def check_reading(damaged, log, must_come, chunk_bytes=1 << 20):
     """Reading ends; every byte is accounted for once; no record comes that was not there; all that must come do."""
     reader = read_segment(io.BytesIO(damaged), chunk_bytes=chunk_bytes)
-    rows: list[SlowRecord] = []
-    spans: list[tuple[int, int]] = []
+    rows = []
+    spans = []
     for item in reader:
         if isinstance(item, CorruptBatch):
             spans.append((item.position, item.size))
@@ -68,23 +67,23 @@ def check_reading(damaged: bytes, log: bytes, must_come: list[Content], chunk_by
 Damage = Callable[[bytes, int, int, np.random.Generator], bytes]
 
 
-def noise(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+def noise(log, start, stop, random):
     return log[:start] + random.bytes(stop - start) + log[stop:]
 
 
-def zeros(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+def zeros(log, start, stop, random):
     return log[:start] + bytes(stop - start) + log[stop:]
 
 
-def hole(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+def hole(log, start, stop, random):
     return log[:start] + log[stop:]
 
 
-def insertion(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+def insertion(log, start, stop, random):
     return log[:start] + random.bytes(stop - start) + log[start:]
 
 
-def last_alike(log: bytes, start: int, stop: int) -> tuple[int, int]:
+def last_alike(log, start, stop):
     """The last hole of this size that leaves the same bytes as the hole start .. stop.
 
     Without the third byte of `a 0 0 0 b` it is unknown which 0 was lost: the hole 2 .. 3 leaves what 3 .. 4 leaves.
@@ -94,9 +93,7 @@ def last_alike(log: bytes, start: int, stop: int) -> tuple[int, int]:
     return start, stop
 
 
-def without_a_neighbour(
-    log: bytes, edges: list[int], start: int, stop: int, damaged: bytes, chunk_bytes: int
-) -> list[Content]:
+def without_a_neighbour(log, edges, start, stop, damaged, chunk_bytes):
     """The records outside start .. stop, where that ends in a batch's offset. No CRC covers it, and of two batches in
     the wrong order the wrong one may go: the batch before the damage or the one after it may be missing, not both."""
     before = max((edge for edge in edges if edge <= start), default=0)
@@ -111,9 +108,9 @@ def without_a_neighbour(
     return next((choice for choice in choices if is_subsequence(choice, rows)), choices[0])
 
 
-def without_swallowed(must_come: list[Content], damaged: bytes, chunk_bytes: int) -> list[Content]:
+def without_swallowed(must_come, damaged, chunk_bytes):
     """Those that are not within damaged batches whose own lengths lead to a sound one."""
-    starts: dict[int, int] = {}
+    starts = {}
     for c in read_all(damaged, chunk_bytes=chunk_bytes)[1]:
         if c.size == 12 + int.from_bytes(c.raw[8:12], signed=True):
             starts[c.position + c.size] = starts.pop(c.position, c.position)
@@ -140,9 +137,7 @@ PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), s
 @example(place=(0, 3_402), size=1, seed=1, chunk_bytes=2_000)
 # The hole ends with a batch's offset, and the hole that leaves the same bytes ends after it.
 @example(place=(1, 2_217), size=470, seed=0, chunk_bytes=2_000)
-def test_batches_outside_the_damage_are_read(
-    damage: Damage, place: tuple[int, int], size: int, seed: int, chunk_bytes: int
-) -> None:
+def test_batches_outside_the_damage_are_read(damage, place, size, seed, chunk_bytes):
     i, start = place
     log = LOGS[i]
     stop = min(start + size, len(log))
@@ -160,7 +155,7 @@ def test_batches_outside_the_damage_are_read(
 
 
 @pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
-def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int, chosen: Chosen) -> None:
+def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i, chosen):
     # No CRC covers an offset. Where two offsets are in the wrong order, the reader may drop the sound one of the two
     # batches: 10 30 20 40 was 10 15 20 40 or 10 30 35 40.
     edges = EDGES[i][:7]
@@ -172,7 +167,7 @@ def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int, chosen: 
         assert len(read_all(bytes(damaged))[1]) <= 1
 
 
-def test_a_zero_filled_tail_ends_quietly() -> None:  # T48
+def test_a_zero_filled_tail_ends_quietly():  # T48
     log = batch(0, [(b"a", b"1")])
     for size in (1, 16, 61, 5_000):
         rows, corrupt, reader = read_all(log + bytes(size), chunk_bytes=1_000)
@@ -181,14 +176,14 @@ def test_a_zero_filled_tail_ends_quietly() -> None:  # T48
 
 @pytest.mark.parametrize("written", [1, 8, 10, 12, 17, 40, 61, 70, -12, -3, -2])
 @pytest.mark.parametrize("zeros", [0, 16, 300])
-def test_a_torn_batch_waits_with_or_without_zeros_after_it(written: int, zeros: int) -> None:
+def test_a_torn_batch_waits_with_or_without_zeros_after_it(written, zeros):
     log, torn = batch(0, [(b"a", b"1")]), batch(300, [(b"b", b"a value")], leader_epoch=5)[:written]
     rows, corrupt, reader = read_all(log + torn + bytes(zeros))
     assert (len(rows), corrupt, reader.position) == (1, [], len(log))
     assert reader.stopped in ("partial batch", "zeros")
 
 
-def test_noise_at_the_end_is_reported() -> None:
+def test_noise_at_the_end_is_reported():
     log = batch(0, [(b"a", b"1")])
     rows, corrupt, reader = read_all(log + b"\xff" * 300)
     assert (len(rows), reader.stopped, reader.position) == (1, "end", len(log) + 300)
@@ -199,25 +194,25 @@ def test_noise_at_the_end_is_reported() -> None:
 LONG = [batch(i, [(b"key", b"value %d" % i)]) for i in range(20)]
 
 
-def damaged_log(i: int, at: int, value: bytes) -> bytes:
+def damaged_log(i, at, value):
     parts = [bytearray(part) for part in LONG]
     parts[i][at : at + len(value)] = value
     return b"".join(parts)
 
 
-def read_damaged(log: bytes) -> tuple[list[int], list[CorruptBatch]]:
+def read_damaged(log):
     rows, corrupt, _ = read_all(log)
     return [row.offset for row in rows], corrupt
 
 
 @pytest.mark.parametrize("length", [0, 13, -1, 14, 60, 70, 500, 1_000_000, 2**31 - 1])
-def test_a_broken_length_costs_one_batch(length: int) -> None:
+def test_a_broken_length_costs_one_batch(length):
     offsets, corrupt = read_damaged(damaged_log(7, 8, length.to_bytes(4, "big", signed=True)))
     assert offsets == [i for i in range(20) if i != 7]
     assert [(c.position, c.size) for c in corrupt] == [(sum(map(len, LONG[:7])), len(LONG[7]))]
 
 
-def test_batches_that_a_damaged_length_swallows_are_one_corrupt_batch_with_their_bytes() -> None:
+def test_batches_that_a_damaged_length_swallows_are_one_corrupt_batch_with_their_bytes():
     swallowing = sum(map(len, LONG[7:10])) - 12
     damaged = damaged_log(7, 8, swallowing.to_bytes(4, "big"))
     offsets, corrupt = read_damaged(damaged)
@@ -227,7 +222,7 @@ def test_batches_that_a_damaged_length_swallows_are_one_corrupt_batch_with_their
 
 @pytest.mark.parametrize("offset", [-1, 0, 6, 2**40])
 @pytest.mark.parametrize("i", [1, 7, 18])
-def test_an_offset_out_of_order_costs_one_batch(i: int, offset: int) -> None:
+def test_an_offset_out_of_order_costs_one_batch(i, offset):
     if i == 7 or offset != 6:  # the sixth may follow the first
         offsets, corrupt = read_damaged(damaged_log(i, 0, offset.to_bytes(8, "big", signed=True)))
         assert offsets == [j for j in range(20) if j != i]
@@ -235,13 +230,13 @@ def test_an_offset_out_of_order_costs_one_batch(i: int, offset: int) -> None:
         assert len(corrupt) == 1
 
 
-def test_an_unknown_magic_is_named() -> None:
+def test_an_unknown_magic_is_named():
     offsets, corrupt = read_damaged(damaged_log(7, 16, b"\x03"))
     assert offsets == [i for i in range(20) if i != 7]
     assert corrupt[0].detail == "magic 3 is unknown (0, 1 and 2 are known)"
 
 
-def test_offsets_and_count_of_a_damaged_batch_come_from_its_header() -> None:
+def test_offsets_and_count_of_a_damaged_batch_come_from_its_header():
     log = batch(0, [(b"a", b"1")] * 3) + batch(3, [(b"b", b"2")] * 4) + batch(7, [(b"c", b"3")])
     damaged = bytearray(log)
     damaged[len(batch(0, [(b"a", b"1")] * 3)) + 70] ^= 1
@@ -249,12 +244,12 @@ def test_offsets_and_count_of_a_damaged_batch_come_from_its_header() -> None:
     assert [(c.base_offset, c.last_offset, c.record_count) for c in corrupt] == [(3, 6, 4)]
 
 
-def test_corrupt_batches_below_the_offset_asked_for_are_left_out() -> None:
+def test_corrupt_batches_below_the_offset_asked_for_are_left_out():
     log = damaged_log(7, 65, b"xx")
     assert [len(read_all(log, from_offset=offset)[1]) for offset in (0, 7, 8)] == [1, 1, 0]
 
 
-def test_a_batch_stored_in_a_record_is_never_read_as_one() -> None:
+def test_a_batch_stored_in_a_record_is_never_read_as_one():
     hidden = batch(5, [(b"forged", b"record")])
     carrier = bytearray(batch(3, [(b"k", hidden), (b"l", b"v")]))
     carrier[70] ^= 1
@@ -281,7 +276,7 @@ def test_a_batch_stored_in_a_record_is_never_read_as_one() -> None:
         (batch(5, [], body=b"junk", count=1, attributes=4), "do not decompress as codec 4"),
     ],
 )
-def test_a_batch_with_the_right_crc_and_unsound_records_is_corrupt(bad: bytes, detail: str) -> None:
+def test_a_batch_with_the_right_crc_and_unsound_records_is_corrupt(bad, detail):
     many = b"".join(batch(i, [(b"m", b"n")]) for i in range(10, 40))  # enough for lock-step
     for log in (LONG[0] + bad + message(8, b"o", b"p", magic=1), LONG[0] + bad + many):
         rows, corrupt, _ = read_all(log)
@@ -291,7 +286,7 @@ def test_a_batch_with_the_right_crc_and_unsound_records_is_corrupt(bad: bytes, d
         assert len(rows) == (2 if len(log) < 500 else 31)
 
 
-def test_reading_a_log_of_damaged_batches_alone_ends() -> None:
+def test_reading_a_log_of_damaged_batches_alone_ends():
     log = bytearray(b"".join(batch(i, [(b"k", b"v")]) for i in range(500)))
     size = len(batch(0, [(b"k", b"v")]))
     log[65::size] = b"\xee" * 500
@@ -312,12 +307,12 @@ def test_reading_a_log_of_damaged_batches_alone_ends() -> None:
         ([3, 4, 4, 6], [True, True, False, True]),
     ],
 )
-def test_the_batch_that_is_out_of_order_is_dropped(first: list[int], expected: list[bool]) -> None:
+def test_the_batch_that_is_out_of_order_is_dropped(first, expected):
     offsets = np.array(first, np.int64)
     assert in_order(offsets, offsets, -1).tolist() == expected
 
 
-def test_no_flip_in_a_log_without_gaps_costs_a_sound_batch() -> None:
+def test_no_flip_in_a_log_without_gaps_costs_a_sound_batch():
     sound = np.arange(3, 60, 3)
     for odd in range(len(sound) - 2):
         for bit in range(8):
@@ -331,12 +326,12 @@ def test_no_flip_in_a_log_without_gaps_costs_a_sound_batch() -> None:
 # read.
 
 
-def headers_in_each_other(size: int) -> bytes:
+def headers_in_each_other(size):
     """Headers that each claim all that follows."""
     return b"".join(claim(1000 + at, size - at) + b"xyz" for at in range(0, size - 64, 64))
 
 
-def messages_in_each_other(size: int) -> bytes:
+def messages_in_each_other(size):
     """The same in the old format."""
     out = b""
     for at in range(0, size - 64, 64):
@@ -345,7 +340,7 @@ def messages_in_each_other(size: int) -> bytes:
     return out
 
 
-def sound_ones_in_a_damaged_one(size: int) -> bytes:
+def sound_ones_in_a_damaged_one(size):
     """Small batches that do not reach the end of the damaged one around them."""
     inner = b"".join(batch(100 + i, [], last_offset_delta=0) for i in range(size // 61)) + b"\1" * 5
     outer = bytearray(batch(11, [(b"k", inner)]))
@@ -353,7 +348,7 @@ def sound_ones_in_a_damaged_one(size: int) -> bytes:
     return batch(10, [(b"k", b"v")]) + outer + b"".join(batch(10**7 + i, [(b"k", b"v")]) for i in range(20))
 
 
-def sound_ones_between_claims_of_all_the_rest(size: int) -> bytes:
+def sound_ones_between_claims_of_all_the_rest(size):
     out, number = b"", 0
     while len(out) < size:
         out += batch(number, [(b"k", b"v")]) + claim(number + 1, max(size - len(out), 100))
@@ -361,7 +356,7 @@ def sound_ones_between_claims_of_all_the_rest(size: int) -> bytes:
     return out
 
 
-def sound_ones_inside_a_chain_of_damaged_ones(size: int) -> bytes:
+def sound_ones_inside_a_chain_of_damaged_ones(size):
     """The chain of lengths leads past the sound ones, and back into the chain after each of them."""
     out, number = b"", 0
     while len(out) < size:
@@ -372,7 +367,7 @@ def sound_ones_inside_a_chain_of_damaged_ones(size: int) -> bytes:
     return out
 
 
-def claim(offset: int, size: int, attributes: int = 0) -> bytes:
+def claim(offset, size, attributes=0):
     """A header without its batch and with a wrong checksum."""
     return struct.pack(">qiibIhiqqqhii", offset, size - 12, 0, 2, 0, attributes, 0, 0, 0, -1, -1, -1, 1)
 
@@ -387,20 +382,20 @@ HOSTILE = [
 
 
 @contextmanager
-def counted_work(work: dict[str, int]) -> Iterator[None]:
+def counted_work(work):
     """Bytes searched, headers walked over, bytes moved and given to a new buffer."""
     plausible, walk, fill = damage._plausible, segment.walk, Window._fill
 
-    def searching(data: np.ndarray, low: int, high: int, above: int) -> list[int]:
+    def searching(data, low, high, above):
         work["searched"] = work.get("searched", 0) + high - low
         return plausible(data, low, high, above)
 
-    def walking(buffer: memoryview, filled: int, start: int = 0) -> tuple[np.ndarray, bool]:
+    def walking(buffer, filled, start=0):
         edges, may_go_on = walk(buffer, filled, start)
         work["walked"] = work.get("walked", 0) + len(edges)
         return edges, may_go_on
 
-    def moving(self: Window, source: np.ndarray) -> None:
+    def moving(self, source):
         work["moved"] = work.get("moved", 0) + self.filled
         fill(self, source)
 
@@ -412,8 +407,8 @@ def counted_work(work: dict[str, int]) -> Iterator[None]:
         yield
 
 
-def work_of(log: bytes) -> dict[str, int]:
-    work: dict[str, int] = {}
+def work_of(log):
+    work = {}
     with counted_work(work):
         reader = read_segment(io.BytesIO(log))
         for _ in reader:
@@ -422,7 +417,7 @@ def work_of(log: bytes) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("make", some_of(2, *HOSTILE), ids=lambda make: make.__name__)
-def test_damage_costs_a_bounded_number_of_steps_for_each_byte(make: Callable[[int], bytes]) -> None:
+def test_damage_costs_a_bounded_number_of_steps_for_each_byte(make):
     small, large = make(1 << 15), make(1 << 17)
     work, more = work_of(small), work_of(large)
     growth = len(large) / len(small)
@@ -431,14 +426,14 @@ def test_damage_costs_a_bounded_number_of_steps_for_each_byte(make: Callable[[in
         assert steps <= 1.5 * growth * work.get(what, 0) + (1 << 17), (what, work, more)
 
 
-def test_zeros_of_a_preallocated_file_cost_no_step_for_each_byte() -> None:
+def test_zeros_of_a_preallocated_file_cost_no_step_for_each_byte():
     log = batch(0, [(b"k", b"v")]) + bytes(1 << 20)
     with mock.patch.object(damage, "unaligned", side_effect=AssertionError):
         reader = read_segment(io.BytesIO(log))
         assert (len(list(reader)), reader.stopped) == (1, "zeros")
 
 
-def test_a_sum_of_a_large_claim_is_refused_after_too_many_bytes() -> None:
+def test_a_sum_of_a_large_claim_is_refused_after_too_many_bytes():
     data = batch(0, [(b"k", bytes(5000))])
     sums = Checksums(Buffer(memoryview(data)))
     crc = int.from_bytes(data[17:21], "big")
@@ -450,15 +445,15 @@ def test_a_sum_of_a_large_claim_is_refused_after_too_many_bytes() -> None:
     assert len({few.of(0, len(small)) for _ in range(2 * MOST_SUMMED)} - {-1}) == 1
 
 
-def reported(log: bytes, chunk_bytes: int) -> list[object]:
+def reported(log, chunk_bytes):
     reader = read_segment(io.BytesIO(log), chunk_bytes=chunk_bytes)
-    items: list[object] = []
+    items = []
     for item in reader:
         items += [item] if isinstance(item, CorruptBatch) else rows_of(item)
     return [*items, reader.stopped, reader.position]
 
 
-def spoilt(rng: random.Random) -> bytes:
+def spoilt(rng):
     """Recorded or made batches with damage that the reader reports."""
     if rng.random() < 0.5:
         log = rng.choice(LOGS)
@@ -482,7 +477,7 @@ def spoilt(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", some_of(10, *range(150)))
-def test_the_report_of_damage_does_not_depend_on_the_chunks(seed: int) -> None:
+def test_the_report_of_damage_does_not_depend_on_the_chunks(seed):
     log = spoilt(random.Random(seed))
     whole = reported(log, 1 << 20)
     for chunk_bytes in (256, 700, 5000):
@@ -492,7 +487,7 @@ def test_the_report_of_damage_does_not_depend_on_the_chunks(seed: int) -> None:
 # Records of one batch.
 
 
-def test_records_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_one_batch_are_handed_on_in_pieces(monkeypatch):
     monkeypatch.setattr(segment, "RECORDS_AT_ONCE", 7)
     log = (
         batch(0, [(b"k", b"%d" % i) for i in range(50)]) + batch(50, [], last_offset_delta=3) + batch(54, [(b"l", b"")])
@@ -502,7 +497,7 @@ def test_records_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.Monkey
     assert [row.offset for row in read_all(log)[0]] == [*range(50), 54]
 
 
-def test_large_values_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_values_of_one_batch_are_handed_on_in_pieces(monkeypatch):
     """Decoded, a large value may cost a hundred times its bytes. Small values count nothing."""
     monkeypatch.setattr(segment, "LARGE_VALUE", 100)
     monkeypatch.setattr(segment, "LARGE_BYTES_AT_ONCE", 500)
@@ -514,9 +509,7 @@ def test_large_values_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.M
     assert len([*read_segment(io.BytesIO(small))]) == 1
 
 
-def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_opened(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_opened(monkeypatch):
     count = MOST_RECORDS + 1
     bomb = batch(1, [], body=b"anything", codec=4, count=count, last_offset_delta=count - 1)
     monkeypatch.setattr(batches, "decompress", lambda *_: pytest.fail("it was opened"))
@@ -528,9 +521,7 @@ def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_ope
     )
 
 
-def test_a_compressed_message_of_the_old_format_with_too_many_records_is_corrupt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_compressed_message_of_the_old_format_with_too_many_records_is_corrupt(monkeypatch):
     monkeypatch.setattr("kgroups_spark.records.batches.MOST_RECORDS", 3)
     log = wrapper(5, [message(i, b"k", b"v", magic=1) for i in range(4)], magic=1)
     rows, corrupt, _ = read_all(log + message(6, b"k", b"v", magic=1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ EACH = pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector
 T0 = 1700000000000
 TWO = [(10, T0, b"k1", b"v1"), (11, T0 + 5, b"k2", None)]
 OLD = [(40, T0, b"k1", b"v1"), (41, T0 + 5, b"k2", None)]
-RECORDS: dict[str, list[tuple[int, int, bytes | None, bytes | None]]] = {
+RECORDS = {
     "v2 plain none": TWO,
     "v2 plain gzip": TWO,
     "v2 plain lz4": TWO,
@@ -40,7 +39,7 @@ RECORDS: dict[str, list[tuple[int, int, bytes | None, bytes | None]]] = {
 
 
 @EACH
-def test_the_records_are_those_kafka_wrote(vector: dict[str, Any]) -> None:
+def test_the_records_are_those_kafka_wrote(vector):
     rows, corrupt, reader = read_all(bytes.fromhex(vector["hex"]))
     assert [(row.offset, row.timestamp, row.key, row.value) for row in rows] == RECORDS[vector["name"]]
     assert (corrupt, reader.stopped) == ([], "end")
@@ -59,14 +58,14 @@ def test_the_records_are_those_kafka_wrote(vector: dict[str, Any]) -> None:
         ("magic 1 gzip wrapper", (-1, -1, -1, False, False, 0, (40, 41))),
     ],
 )
-def test_the_header_is_the_one_kafka_wrote(name: str, header: tuple[object, ...]) -> None:
+def test_the_header_is_the_one_kafka_wrote(name, header):
     (data,) = (bytes.fromhex(vector["hex"]) for vector in VECTORS if vector["name"] == name)
     rows, _, _ = read_all(data)
     assert rows[0][5:] == header
 
 
 @EACH
-def test_a_log_cut_at_any_length_ends_quietly_without_records_of_the_cut_batch(vector: dict[str, Any]) -> None:
+def test_a_log_cut_at_any_length_ends_quietly_without_records_of_the_cut_batch(vector):
     data = bytes.fromhex(vector["hex"])
     whole = read_all(data)[0]
     for length in range(1, len(data)):
@@ -79,7 +78,7 @@ def test_a_log_cut_at_any_length_ends_quietly_without_records_of_the_cut_batch(v
 
 @EACH
 @pytest.mark.parametrize("mask", one_of(0x01, 0x80, 0xFF))
-def test_with_any_byte_flipped_no_wrong_key_or_value_comes_out(vector: dict[str, Any], mask: int) -> None:
+def test_with_any_byte_flipped_no_wrong_key_or_value_comes_out(vector, mask):
     data = bytes.fromhex(vector["hex"])
     known = {(row.key, row.value, row.timestamp) for row in read_all(data)[0]}
     for at in range(len(data)):
@@ -90,7 +89,7 @@ def test_with_any_byte_flipped_no_wrong_key_or_value_comes_out(vector: dict[str,
 
 
 @EACH
-def test_with_a_covered_byte_flipped_the_batch_is_corrupt(vector: dict[str, Any]) -> None:
+def test_with_a_covered_byte_flipped_the_batch_is_corrupt(vector):
     data = bytes.fromhex(vector["hex"])
     magic = data[16]
     damaged = bytearray(data)
@@ -105,18 +104,18 @@ def test_with_a_covered_byte_flipped_the_batch_is_corrupt(vector: dict[str, Any]
     ("key", "number", "name"),
     [("00000000", 0, "ABORT"), ("00000001", 1, "COMMIT"), ("00000005ff", 5, "5"), ("0000ffff", -1, "-1")],
 )
-def test_the_type_follows_the_version_in_the_key(key: str, number: int, name: str) -> None:
+def test_the_type_follows_the_version_in_the_key(key, number, name):
     assert control_type(bytes.fromhex(key)) == number
     assert control_type_name(number) == name
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
-def test_a_short_key_has_no_type(key: bytes | None) -> None:
+def test_a_short_key_has_no_type(key):
     assert control_type(key) is None
 
 
 @pytest.mark.parametrize(
     ("value", "epoch"), [("000000000007", 7), ("0001ffffffff00", -1), ("0000000000", None), ("", None), (None, None)]
 )
-def test_the_coordinators_epoch_follows_the_version_in_the_value(value: str | None, epoch: int | None) -> None:
+def test_the_coordinators_epoch_follows_the_version_in_the_value(value, epoch):
     assert coordinator_epoch(None if value is None else bytes.fromhex(value)) == epoch

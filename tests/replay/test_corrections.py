@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -17,11 +16,9 @@ from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.corrections import CorrectedAt, Correction, HistoryReplay, corrected, corrections
-from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.state import ENTRIES, LogState, loaded, saved
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
-from tests.chosen import Chosen
 from tests.coordinator.records import (
     Log,
     X,
@@ -44,11 +41,11 @@ from tests.replay.replayed_shards import RELEASES, night
 from tests.twin.shard import NoTopics, Shard, state_of
 
 
-def found(carried: Log, reported: Log) -> list[tuple]:
+def found(carried, reported):
     return found_between(state_of(carried.shard), state_of(reported.shard))
 
 
-def found_between(carried: LogState, reported: LogState) -> list[tuple]:
+def found_between(carried, reported):
     """Whether it is gone, type, and group or producer."""
     rows = corrections(carried, reported)
     reported = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
@@ -65,7 +62,7 @@ def test_saving_and_loading_does_not_change_a_state(version):
 
 
 def test_where_and_since_when_a_group_is_in_the_log_makes_no_difference():
-    def log() -> Log:
+    def log():
         made = Log().record(5, consumer_member(), "m", group="c").record(3, epoch(2), group="c")
         made.record(10, share_member(), "m", group="s").record(19, streams_member(), "m", group="st")
         return made.record(2, classic([classic_member("m")]), group="classic").record(23, topology(1), group="st")
@@ -77,7 +74,7 @@ def test_where_and_since_when_a_group_is_in_the_log_makes_no_difference():
 
 
 def test_every_record_that_the_log_no_longer_has_is_reported():
-    def member(group: str) -> Log:
+    def member(group):
         return Log().record(5, consumer_member(), "m", group=group).record(8, current(3, 0), "m", group=group)
 
     for less in (
@@ -129,7 +126,7 @@ def test_open_transactions_are_those_of_the_log():
 
 
 def test_producers_that_leaked_are_forgotten_with_the_log():
-    def leaked() -> Log:
+    def leaked():
         return Log("4.0.0").commit(1).commit(2, producer=5).tombstone().end(5, "committed")
 
     assert leaked().shard.groups_in_transactions() == {"g"}
@@ -164,7 +161,7 @@ NIGHT = Night(1, "4.3", 50, Topics())
 REMOVED = Correction("group", "grp", None)
 
 
-def history_of(value: bytes) -> ShardHistory:
+def history_of(value):
     """The value alone, at offset 3."""
     record = GroupRecordDecoder().decode(KEY, value)
     of_record = {name: getattr(record, name) for name in ("record_type", "record_name", "group_id", "value_version")}
@@ -173,27 +170,25 @@ def history_of(value: bytes) -> ShardHistory:
     return shard_history((commits, rows, markers, quarantine))
 
 
-def replay_of(history: ShardHistory, *corrections: CorrectedAt) -> tuple[HistoryReplay, list[tuple[int, str, bool]]]:
+def replay_of(history, *corrections):
     """A replay that has ended, and the versions of members that it reported."""
     replay = HistoryReplay(NIGHT, LogState(), history, corrections=corrections)
     reported = [row for name, rows in replay.changes() if name == "group_member_versions" for row in rows.to_pylist()]
     return replay, sorted((row["log_offset"], row["member_id"], row["is_removed"]) for row in reported)
 
 
-def versions(history: ShardHistory, correction: Correction, log_offset: int) -> list[tuple[int, str, bool]]:
+def versions(history, correction, log_offset):
     return replay_of(history, CorrectedAt(log_offset, [correction]))[1]
 
 
-def saved_group(history: ShardHistory) -> str:
+def saved_group(history):
     """The group as the state has it after the history."""
     (row,) = (row for row in saved(replay_of(history)[0].state).to_pylist() if row["entry_type"] == "group")
     return str(row["payload"])
 
 
 @pytest.mark.parametrize("block_at_bytes", [1, 1 << 20], ids=["members on demand", "members in the record"])
-def test_members_of_a_group_that_is_corrected_away_leave_versions(
-    block_at_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_of_a_group_that_is_corrected_away_leave_versions(block_at_bytes, monkeypatch):
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", block_at_bytes)
     joined, gone = (
         [(at, f"m{number}", is_removed) for number in range(3)] for at, is_removed in ((3, False), (8, True))
@@ -203,7 +198,7 @@ def test_members_of_a_group_that_is_corrected_away_leave_versions(
     assert versions(history_of(members(3)), REMOVED, 4) == [(3, member_id, True) for _, member_id, _ in gone]
 
 
-def test_a_corrected_group_leaves_versions_of_its_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corrected_group_leaves_versions_of_its_differences(monkeypatch):
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     two = json.loads(saved_group(history_of(members(2))))
     two["group"]["value"]["members"][1]["clientId"] = "another"
@@ -218,7 +213,7 @@ def test_a_corrected_group_leaves_versions_of_its_differences(monkeypatch: pytes
 # The saved state gives the same state back.
 
 
-def shard_after(seed: int, version: str) -> Shard:
+def shard_after(seed, version):
     shard = Shard(release(version), 0, recording=True)
     shard.topics = NoTopics()
     shard.record_events(night(version).event_rules(0))
@@ -228,17 +223,17 @@ def shard_after(seed: int, version: str) -> Shard:
     return shard
 
 
-def table_of(rows: Iterable[StateRow]) -> pa.Table:
+def table_of(rows):
     """Entries of state format 1."""
     return pa.Table.from_pylist([row._asdict() for row in rows], schema=ENTRIES)
 
 
-def columns(state: LogState) -> dict[str, list[dict[str, object]]]:
+def columns(state):
     return {name: getattr(state.offsets, name).to_pylist() for name in OffsetState.__dataclass_fields__}
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_a_saved_state_in_any_order_is_the_same_state(version: str, chosen: Chosen) -> None:
+def test_a_saved_state_in_any_order_is_the_same_state(version, chosen):
     for seed in chosen.some(range(40), 6):
         state = state_of(shard_after(seed, version))
         entries = saved(state)
@@ -250,7 +245,7 @@ def test_a_saved_state_in_any_order_is_the_same_state(version: str, chosen: Chos
         assert sorted(map(str, saved(again).to_pylist())) == sorted(map(str, entries.to_pylist())), seed
 
 
-def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
+def test_rows_that_older_states_lack_or_have_beyond_these():
     removed = StateRow("removed", "g", '{"offsets": [["t", 0, 7, null, 3]]}')
     topics = StateRow("topics", None, '{"topics": []}')
     state = loaded(table_of([removed, topics]), release("4.3"))
@@ -262,7 +257,7 @@ def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
         loaded(table_of([StateRow("new", None, "{}")]), release("4.3"))
 
 
-def test_a_block_of_loaded_groups_decodes_members_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_of_loaded_groups_decodes_members_on_demand(monkeypatch):
     """A name may hold the texts that surround a value."""
     log = everything().record(2, classic([classic_member(',"value":{},"value_version":3')]), group="odd")
     kept = saved(state_of(log.shard))

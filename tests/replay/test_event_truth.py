@@ -19,10 +19,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +28,6 @@ from tests.chosen import some_of
 from tests.logs.corpora import ANSWERS
 from tests.logs.log_files import read_zip
 from tests.nights.nights_here import How, audit
-from tests.nights.reported_tables import Row
 from tests.nights.story import story as of_the_story
 from tests.recorded_logs import CORPORA
 
@@ -46,18 +43,18 @@ some_corpora = pytest.mark.parametrize("corpus", [*ALWAYS, *some_of(1, *sorted(D
 
 
 @cache
-def recorded(corpus: str) -> list[Row]:
+def recorded(corpus):
     """The recording's events."""
     return audit(read_zip(CORPORA)[corpus], how(corpus)).rows("group_events")
 
 
-def how(corpus: str) -> How:
+def how(corpus):
     return How(ANSWERS[corpus]["release"], retention_ms=ANSWERS[corpus].get("retention_ms", WEEK))
 
 
 @some_corpora
-def test_events_report_each_act_with_its_cause_and_nothing_else(corpus: str) -> None:
-    found: dict[str, Counter[str]] = {}
+def test_events_report_each_act_with_its_cause_and_nothing_else(corpus):
+    found = {}
     for row in recorded(corpus):
         if row["event"] == "group_type_changed":
             text = f"group_type_changed to {row['value_after']}"
@@ -70,13 +67,13 @@ def test_events_report_each_act_with_its_cause_and_nothing_else(corpus: str) -> 
     assert found == done
 
 
-def counted(text: str) -> tuple[str, int]:
+def counted(text):
     number, event = text.split(" ", 1)
     return event, int(number)
 
 
 @pytest.fixture(scope="module")
-def story() -> list[Row]:
+def story():
     return of_the_story().rows("group_events")
 
 
@@ -87,7 +84,7 @@ MOVES = {"reset_backward": "offset_rewound", "seek_back": "offset_rewound", "res
 RESTARTED = ("restarted_lower", "restarted_higher", "first_commit_of_new_topic")
 
 
-def acts_of_offsets() -> Iterator[tuple[list[int], tuple[Any, ...]]]:
+def acts_of_offsets():
     """The events of offsets and groups that the story tells, each after the log offsets of its act."""
     for act in STORY["events"]:
         place, what, log_offsets = (act["offsets_partition"], act["group"]), act["what"], act["log_offsets"]
@@ -109,12 +106,12 @@ def acts_of_offsets() -> Iterator[tuple[list[int], tuple[Any, ...]]]:
                 yield log_offsets, (*place, "offset_rewound", *slot, before, after, cause)
 
 
-def test_events_of_offsets_and_groups_agree_with_the_story(story: list[Row]) -> None:
-    said: dict[tuple[Any, ...], list[list[int]]] = {}
+def test_events_of_offsets_and_groups_agree_with_the_story(story):
+    said = {}
     for log_offsets, act in acts_of_offsets():
         said.setdefault(act, []).append(log_offsets)
     names = ("offsets_partition", "group_id", "event", "topic", "partition", "offset_before", "offset_after", "cause")
-    found: dict[tuple[Any, ...], list[int]] = {}
+    found = {}
     for row in story:
         if row["cause"] is not None:
             found.setdefault(tuple(row[name] for name in names), []).append(row["log_offset"])
@@ -125,15 +122,15 @@ def test_events_of_offsets_and_groups_agree_with_the_story(story: list[Row]) -> 
         assert all(at in there for at, there in zip(log_offsets, said[act], strict=True)), act
 
 
-def test_the_storys_new_topic_is_reported_for_each_partition(story: list[Row]) -> None:
+def test_the_storys_new_topic_is_reported_for_each_partition(story):
     found = [(row["group_id"], row["topic"], row["partition"]) for row in story if row["event"] == "topic_recreated"]
     (topic,) = {act["topic"] for act in STORY["events"] if act["what"] == "topic_recreated"}
     first = [act for act in STORY["events"] if act["what"] == "first_commit_of_new_topic" and act["topic"] == topic]
     assert sorted(found) == sorted((act["group"], topic, partition) for act in first for partition in act["partitions"])
 
 
-def test_protocol_changes_agree_with_the_story(story: list[Row]) -> None:
-    ranges: dict[tuple[int, str, str], list[int]] = {}
+def test_protocol_changes_agree_with_the_story(story):
+    ranges = {}
     for act in STORY["events"]:
         if act["what"] in ("upgraded", "downgraded"):
             to = {"upgraded": "consumer", "downgraded": "classic"}[act["what"]]
@@ -144,7 +141,7 @@ def test_protocol_changes_agree_with_the_story(story: list[Row]) -> None:
         assert row["log_offset"] in ranges[row["offsets_partition"], row["group_id"], row["value_after"]]
 
 
-def test_members_joining_and_leaving_agree_with_the_story(story: list[Row]) -> None:
+def test_members_joining_and_leaving_agree_with_the_story(story):
     left = {(row["group_id"], row["member_id"]) for row in story if row["event"] == "member_left"}
     joined = {row["group_id"] for row in story if row["event"] == "member_joined"}
     lost = {(act["group"], act["by"]) for act in STORY["events"] if act["what"] in ("member_lost", "member_flaps")}
@@ -159,5 +156,5 @@ def test_members_joining_and_leaving_agree_with_the_story(story: list[Row]) -> N
     assert set((created - removed).values()) == {1} and there == {row["group_id"] for row in now()}
 
 
-def now() -> list[Row]:
+def now():
     return of_the_story().rows("groups")

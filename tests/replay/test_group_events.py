@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.records.columns import RecordColumns
-from tests.chosen import Chosen, one_of, some_of
+from tests.chosen import one_of, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log, text
@@ -20,7 +19,6 @@ from tests.logs.log_files import borders, random_cuts
 from tests.messages.group_record_bytes import member, snapshot
 from tests.nights.nights_here import How, audit, audit_nights
 from tests.nights.replayed_logs import replayed
-from tests.nights.reported_tables import Reported, Row
 from tests.records.build import message
 from tests.twin.shard import NoTopics, Shard
 
@@ -29,14 +27,14 @@ VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.
 HOUR = 3_600_000
 
 
-def events(audited: Reported) -> list[Row]:
+def events(audited):
     return audited.rows("group_events")
 
 
 @pytest.mark.in_turn("events in nights")
 @pytest.mark.parametrize("version", one_of(*RELEASES))
 @pytest.mark.parametrize("seed", one_of(*range(12)))
-def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
+def test_events_do_not_depend_on_nights_ranges_and_chunks(version, seed):
     files = EventLog(seed).files
     whole = replayed(files, How(version, retention_ms=HOUR))
     assert len(events(whole)) > 20
@@ -52,7 +50,7 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: in
 
 @pytest.mark.parametrize("version", one_of(*VERSIONS))
 @pytest.mark.parametrize("seed", [*some_of(1, *range(12)), 209])  # the last: a group goes and comes again in one act
-def test_the_slow_twin_reports_the_same_events(version: str, seed: int) -> None:
+def test_the_slow_twin_reports_the_same_events(version, seed):
     log = EventLog(seed + 100, retention_ms=HOUR)
     ours = events(audit(log.files, How(version, retention_ms=HOUR)))
     (data,) = log.files.values()
@@ -67,12 +65,12 @@ def test_the_slow_twin_reports_the_same_events(version: str, seed: int) -> None:
     assert in_order(found) == in_order([{k: v for k, v in row.items() if v not in (None, "")} for row in theirs])
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def in_order(rows):
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
 @pytest.mark.in_turn("events of one time")
-def test_a_log_of_one_time_has_the_same_events_however_it_is_cut(chosen: Chosen) -> None:
+def test_a_log_of_one_time_has_the_same_events_however_it_is_cut(chosen):
     for seed in chosen.some(range(1, 40), 1):
         files = dense_log(seed, batches=40)
         cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), How())
@@ -81,21 +79,19 @@ def test_a_log_of_one_time_has_the_same_events_however_it_is_cut(chosen: Chosen)
         assert cut.state() == whole.state(), seed
 
 
-def test_without_batches_a_rebuild_reports_an_act_cut_in_two_by_an_audit_as_the_nights_did(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_batches_a_rebuild_reports_an_act_cut_in_two_by_an_audit_as_the_nights_did(monkeypatch):
     monkeypatch.setattr(RecordColumns, "offset_delta", property(lambda self: np.full(len(self), -1)))
     files = dense_log(1, batches=40)  # all of one time: one act
     cut = audit_nights(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2), How())
     assert events(cut.rebuilt()) == events(cut) != events(audit(files, How()))
 
 
-def of_members(generation: int, names: str) -> bytes:
+def of_members(generation, names):
     return snapshot([member(memberId=name) for name in names], 1, generation=generation, leader=names[0])
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_each_snapshot_of_a_log_of_message_format_0_or_1_has_its_events(magic: int) -> None:
+def test_each_snapshot_of_a_log_of_message_format_0_or_1_has_its_events(magic):
     """Its messages do not show batches, and format 0 has no times."""
     snapshots = [("g", 1, "a"), ("h", 1, "b"), ("g", 2, "ac"), ("g", 3, "a")]
     data = b"".join(
@@ -119,7 +115,7 @@ def test_each_snapshot_of_a_log_of_message_format_0_or_1_has_its_events(magic: i
 
 
 # Acts on one offset of a group, and the removals to be reported: the event, and the number of the act.
-REMOVALS: tuple[tuple[list[str], list[tuple[str, int]]], ...] = (
+REMOVALS = (
     (["tombstone", "tombstone"], [("offset_removed", 0)]),
     (["value", "tombstone", "tombstone"], [("offset_removed", 1)]),
     (["value", "tombstone", "tombstone", "value", "tombstone"], [("offset_removed", 1), ("offset_removed", 4)]),
@@ -134,7 +130,7 @@ REMOVALS: tuple[tuple[list[str], list[tuple[str, int]]], ...] = (
 
 
 @pytest.mark.parametrize("version", one_of(*RELEASES))
-def test_each_removal_is_reported_once(version: str) -> None:
+def test_each_removal_is_reported_once(version):
     """Also if an audit ends after each act."""
     log, act_at, ends = EventLog(0, batches=0), dict[int, int](), []
     for number in range(max(len(acts) for acts, _ in REMOVALS)):
@@ -151,7 +147,7 @@ def test_each_removal_is_reported_once(version: str) -> None:
         assert [(row["event"], act_at[row["log_offset"]]) for row in found] == expected, acts
 
 
-def append(log: EventLog, act: str, group: str, producer: int) -> None:
+def append(log, act, group, producer):
     """Appends the batch of an act of REMOVALS."""
     log.now += MINUTE
     control = {"commit": b"\0\0\0\1", "abort": b"\0\0\0\0"}
@@ -169,7 +165,7 @@ def append(log: EventLog, act: str, group: str, producer: int) -> None:
             log.append([log.gone(2, group)])
 
 
-def slot_value(log: EventLog, group: str) -> tuple[bytes | None, bytes | None]:
+def slot_value(log, group):
     """A value of topic t, partition 0."""
     while True:
         key, value = log.value(group)
@@ -177,7 +173,7 @@ def slot_value(log: EventLog, group: str) -> tuple[bytes | None, bytes | None]:
             return key, value
 
 
-def test_only_the_newest_removals_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_removals_are_remembered(monkeypatch):
     monkeypatch.setattr("kgroups_spark.offsets.removals.REMEMBERED", 1)
     log = EventLog(0, batches=0)
     for partition in (0, 1, 1, 0):

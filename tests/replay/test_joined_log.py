@@ -19,7 +19,7 @@ from kgroups_spark.replay.shard import ShardReplay
 from kgroups_spark.replay.stages import no_cycle_collector
 from kgroups_spark.replay.state import ENTRIES, loaded, saved
 from kgroups_spark.tables.rows import constant, no_rows, with_columns
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, assert_as_objects, night
@@ -31,7 +31,7 @@ Logs = Mapping[int, Sequence[ReplayRow]]
 END = 1 << 41
 
 
-def replayed(logs: Logs, version: str, state: pa.Table) -> tuple[Counter[str], pa.Table]:
+def replayed(logs, version, state):
     """The rows of all tables, as text; and the state as entries."""
     tables = []
     for number, rows in logs.items():
@@ -44,7 +44,7 @@ def replayed(logs: Logs, version: str, state: pa.Table) -> tuple[Counter[str], p
     return made, saved(replay.state)
 
 
-def in_nights(logs: Logs, version: str, cuts: Sequence[float]) -> tuple[Counter[str], list[str]]:
+def in_nights(logs, version, cuts):
     """The same of the nights that end at these shares of each log, and the last state."""
     state, made = no_rows(ENTRIES), Counter[str]()
     for start, end in zip([0.0, *cuts], [*cuts, 1.0], strict=True):
@@ -55,9 +55,7 @@ def in_nights(logs: Logs, version: str, cuts: Sequence[float]) -> tuple[Counter[
 
 
 @pytest.mark.parametrize("remembered", [65536, 2])
-def test_partitions_replayed_together_equal_each_alone(
-    remembered: int, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partitions_replayed_together_equal_each_alone(remembered, chosen, monkeypatch):
     """They have the same groups, topics and producers."""
     monkeypatch.setattr(events, "REMEMBERED", remembered)
     monkeypatch.setattr(removals, "REMEMBERED", remembered)
@@ -75,7 +73,7 @@ def test_partitions_replayed_together_equal_each_alone(
 
 @pytest.mark.parametrize("version", one_of("4.3", "4.0.0", "2.8"))
 @pytest.mark.parametrize("groups", [("a", "g", "gé", "z"), ("g",)])
-def test_the_same_log_twice_is_one_log_after_the_other(groups: tuple[str, ...], version: str) -> None:
+def test_the_same_log_twice_is_one_log_after_the_other(groups, version):
     """Its last group, topic and producer are the first ones of the next partition."""
     rows = [row for seed in range(25) for row in random_log(seed) if row.kind == "marker" or row.group_id in groups]
     log = [row._replace(log_offset=at, batch_offset=None) for at, row in enumerate(rows)]
@@ -85,7 +83,7 @@ def test_the_same_log_twice_is_one_log_after_the_other(groups: tuple[str, ...], 
     assert state == sorted([*alone[0][1], *alone[1][1]])
 
 
-def test_offsets_that_no_broker_writes_are_refused() -> None:
+def test_offsets_that_no_broker_writes_are_refused():
     assert len(JoinedLog.over([1, 2], {1: 1 << 61})) == 2
     with pytest.raises(KgroupsError, match=r"partition 1 ends at log offset .* --partition"):
         JoinedLog.over([1, 2, 3], {1: (1 << 62) - 9, 2: 10})

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -48,11 +46,11 @@ TASKS = TaskShards(((0, 2), (1, 3)), {0: 10, 1: 10, 2: 10, 3: 10})
 class FromFiles:
     """Tables whose rows are in files, which tasks open."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
-        self.files: dict[str, list[StoredFile]] = {name: [] for name in HISTORY}
+        self.files = {name: [] for name in HISTORY}
 
-    def put(self, name: str, *given: Row) -> None:
+    def put(self, name, *given):
         """One more file."""
         (self.folder / name).mkdir(exist_ok=True)
         part = PartWriter(name, str(self.folder), 1).write(rows_of(name, *given))
@@ -61,7 +59,7 @@ class FromFiles:
         bounds = tuple(stats[which]["offsets_partition"] for which in ("minValues", "maxValues"))
         self.files[name].append(StoredFile(part.path, bounds))  # type: ignore[arg-type]
 
-    def table(self, name: str) -> StoredTable:
+    def table(self, name):
         uri = str(self.folder / name)
         return StoredTable(name, name, uri, tuple(arrow_schema(name).names), tuple(self.files[name]))
 
@@ -70,25 +68,25 @@ Lake = FromFiles
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(tmp_path):
     return FromFiles(tmp_path)
 
 
-def shard(lake: Lake, number: int = 0, reader: PartReader | None = None, **counting: Any) -> StoredShard:
+def shard(lake, number=0, reader=None, **counting):
     history = StoredHistory({name: lake.table(name) for name in HISTORY}, **counting)
     return StoredShard(history, reader or PartReader((0, 1, 2, 3)), number)
 
 
-def places(rows: pa.Table) -> list[int]:
+def places(rows):
     return sorted(rows["log_offset"].to_pylist())
 
 
-def commits(*places_and_audits: tuple[int, int], **more: Any) -> Iterator[Row]:
+def commits(*places_and_audits, **more):
     for log_offset, audit_id in places_and_audits:
         yield {"log_offset": log_offset, "audit_id": audit_id, **more}
 
 
-def test_only_rows_up_to_the_newest_audit_and_of_the_decoding_audit_count(lake: Lake) -> None:
+def test_only_rows_up_to_the_newest_audit_and_of_the_decoding_audit_count(lake):
     for name in ("offset_commits", "transaction_markers"):
         lake.put(name, *commits((1, 1), (2, 2), (3, 3), (4, 4)))
     found = shard(lake, newest_audit=2, decoded_by=4)
@@ -98,7 +96,7 @@ def test_only_rows_up_to_the_newest_audit_and_of_the_decoding_audit_count(lake: 
     assert places(shard(lake, number=1).rows("offset_commits")) == []
 
 
-def test_replaced_rows_do_not_count(lake: Lake) -> None:
+def test_replaced_rows_do_not_count(lake):
     lake.put("offset_commits", *commits((1, 1), (5, 1), (5, 2)), {"log_offset": 7, "offsets_partition": 2})
     lake.put("checkpoints", *commits((4, 1), (5, 1), (6, 1), (6, 2), reason=REREAD))
     replaced = Replaced((ReplacedRange(0, 5, 9, 2),))
@@ -107,7 +105,7 @@ def test_replaced_rows_do_not_count(lake: Lake) -> None:
     assert places(shard(lake, 2, replaced=replaced).rows("offset_commits")) == [7]
 
 
-def test_a_replay_begins_at_a_kept_state_and_ends_at_a_horizon(lake: Lake) -> None:
+def test_a_replay_begins_at_a_kept_state_and_ends_at_a_horizon(lake):
     lake.put("offset_commits", *commits(*((at, 1) for at in (9, 10, 19, 20))))
     made = [(at, audit) for at in (9, 10, 11, 20, 21) for audit in (3, 5, 7)]
     lake.put("checkpoints", *(each for kind in (REREAD, NIGHT) for each in commits(*made, reason=kind)))
@@ -128,7 +126,7 @@ def test_a_replay_begins_at_a_kept_state_and_ends_at_a_horizon(lake: Lake) -> No
     assert places(shard(lake, horizons={1: 9}).rows("offset_commits")) == []
 
 
-def test_chosen_groups_select_their_records_and_rows_without_a_group(lake: Lake) -> None:
+def test_chosen_groups_select_their_records_and_rows_without_a_group(lake):
     for name in ("offset_commits", "group_records"):
         lake.put(name, *({"log_offset": at, "group_id": group} for at, group in enumerate("abc")))
     lake.put(
@@ -143,7 +141,7 @@ def test_chosen_groups_select_their_records_and_rows_without_a_group(lake: Lake)
     assert places(shard(lake, groups={1: frozenset("b")}).rows("offset_commits")) == []
 
 
-def test_history_has_only_quarantined_records_that_still_do_not_decode(lake: Lake) -> None:
+def test_history_has_only_quarantined_records_that_still_do_not_decode(lake):
     records = [
         {"log_offset": at, "record_count": count, "resolved_by": by}
         for at, count, by in ((1, 1, None), (2, 1, 3), (4, 1, None), (4, 0, None))
@@ -154,15 +152,15 @@ def test_history_has_only_quarantined_records_that_still_do_not_decode(lake: Lak
     assert places(found.rows("quarantine")) == [1, 2, 4, 4]
 
 
-def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) -> None:
+def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path):
     lake = FromFiles(tmp_path)
     for night in range(4):
         lake.put("offset_commits", *({"offsets_partition": number, "log_offset": night} for number in range(4)))
     lake.put("offset_commits", {"offsets_partition": 3, "log_offset": 9})
-    opened: Counter[str] = Counter()
+    opened = Counter()
     dataset_of = stored_history.dataset_of
 
-    def counted(name: str, uri: str, paths: list[str], **more: Any) -> Any:
+    def counted(name, uri, paths, **more):
         opened.update(paths)
         return dataset_of(name, uri, paths, **more)
 
@@ -178,7 +176,7 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
     }
 
 
-def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
+def test_a_large_shard_is_folded_by_ranges_of_groups(lake):
     lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
     found = shard(lake, reader=next(replace(TASKS, at_once=4).readers((0, 2))))
     ranges = found.ranges()
@@ -186,7 +184,7 @@ def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
     assert len(shard(lake).ranges()) == 1
 
 
-def test_a_replay_starts_from_the_newest_kept_state_of_todays_rules() -> None:
+def test_a_replay_starts_from_the_newest_kept_state_of_todays_rules():
     ours = {"release_version": "4.3", "rules_version": RULES_VERSION, "state_format": STATE_FORMAT}
     given = (
         (0, 3, 10, {}),
@@ -207,7 +205,7 @@ def test_a_replay_starts_from_the_newest_kept_state_of_todays_rules() -> None:
     table = rows_of("checkpoints", *rows, *rows, *offsets, reread, night, another_log)
 
     class Lake:
-        def rows(self, name: str, *, columns: list[str], conditions: list[Any]) -> pa.Table:
+        def rows(self, name, *, columns, conditions):
             found = table
             for condition in conditions:
                 found = found.filter(condition.of(pc.field(condition.column)))
@@ -228,18 +226,18 @@ NAME = "committed_offsets"
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def table(name: str, folder: Path, *files: str) -> StoredTable:
+def table(name, folder, *files):
     found = tuple(StoredFile(f"{file}.parquet", None) for file in files)
     return StoredTable(name, name, str(folder), tuple(part_schema(name).names), found)
 
 
-def reader(*shards: int) -> PartReader:
+def reader(*shards):
     (found,) = TaskShards((shards,), dict.fromkeys(shards, 400)).readers(shards)
     return found
 
 
 @pytest.mark.parametrize("by_spark", [False, True])
-def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
+def test_columns_are_those_of_the_table(tmp_path, by_spark):
     """Spark may write times in 96 bits."""
     rows = rows_of(NAME, {"offsets_partition": 3, "group_id": "g", "commit_timestamp": THEN, "value_version": 4})
     pq.write_table(rows, tmp_path / "part.parquet", use_deprecated_int96_timestamps=by_spark)
@@ -248,7 +246,7 @@ def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
     assert [(row["commit_timestamp"], row["value_version"]) for row in read.to_pylist()] == [(THEN, 4)]
 
 
-def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> None:
+def test_commits_are_folded_by_ranges_of_groups(tmp_path, monkeypatch):
     """Ten parts, each with a commit of 40 groups in row groups that end with the same four groups."""
     monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 40)
     name, commits = "offset_commits", [{"offsets_partition": 3, "group_id": f"g{number:02}"} for number in range(40)]
@@ -261,7 +259,7 @@ def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> 
     assert reads.ranges(parts, 4) == [SlotRange()]
 
 
-def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path: Path, monkeypatch) -> None:
+def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 3)
     name, rows = (
         "offset_commits",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from kgroups_spark.report.page import report_page
 from tests.chosen import one_of
@@ -27,7 +25,7 @@ FLAGS += ("--disable-sync", "--disable-dev-shm-usage", "--no-first-run")
 DESKTOP, PHONE = (1280, 900), (375, 812)
 
 
-def browser_path() -> str:
+def browser_path():
     """The browser. Raises AssertionError that says what to install."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     assert found, f"none of {', '.join(NAMES)} is on the PATH: the report is tested in one; apt-get install chromium"
@@ -35,7 +33,7 @@ def browser_path() -> str:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(FLAGS))
         yield browser
@@ -52,9 +50,7 @@ class Watched:
 
 
 @contextmanager
-def opened(
-    browser: Browser, path: Path, *, size: tuple[int, int] = DESKTOP, dark: bool = False, script: bool = True
-) -> Iterator[Watched]:
+def opened(browser, path, *, size=DESKTOP, dark=False, script=True):
     """The page in a window of that size, in CSS pixels."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
@@ -77,17 +73,16 @@ LONG = "checkout.payments_" * 20
 # The background of the page, light and dark.
 WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 24, 28)"
 WIDER = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
-Open = Callable[..., Watched]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser():
     with chromium() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(tmp_path_factory):
     """Pages by lake."""
     folder = tmp_path_factory.mktemp("report")
     lakes = {"many": many_groups(GROUPS), "empty": tables(), "hostile": hostile_lake(), "long": hostile_lake(LONG)}
@@ -99,36 +94,36 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def shown(browser: Browser, pages: dict[str, Path]) -> Iterator[Open]:
+def shown(browser, pages):
     """The page of a lake in a window, opened once for all tests, which leave it as good as new: to open it costs more
     than they do."""
     with ExitStack() as stack:
 
         @cache
-        def found(lake: str, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True) -> Watched:
+        def found(lake, size=DESKTOP, *, dark=False, script=True):
             return stack.enter_context(opened(browser, pages[lake], size=size, dark=dark, script=script))
 
         yield found
 
 
 @pytest.fixture
-def figure(shown: Open) -> Locator:
+def figure(shown):
     """The table of all groups, in which nothing is searched for."""
-    all_groups: Locator = shown("many").page.locator("#figure-all_groups")
+    all_groups = shown("many").page.locator("#figure-all_groups")
     all_groups.locator("input").fill("")
     return all_groups
 
 
-def first_column(figure: Locator) -> list[str]:
+def first_column(figure):
     return figure.locator("tbody tr td:first-child").all_inner_texts()
 
 
-def column(figure: Locator, number: int) -> list[str]:
+def column(figure, number):
     return figure.locator(f"tbody tr td:nth-child({number})").all_inner_texts()
 
 
 @pytest.mark.parametrize("lake", ["many", "empty", "hostile", "long"])
-def test_a_page_makes_no_requests_writes_nothing_to_the_console_and_fits(lake: str, shown: Open) -> None:
+def test_a_page_makes_no_requests_writes_nothing_to_the_console_and_fits(lake, shown):
     for size in (DESKTOP, PHONE):
         it = shown(lake, size)
         assert it.page.evaluate("document.documentElement.scrollWidth") == size[0]
@@ -136,7 +131,7 @@ def test_a_page_makes_no_requests_writes_nothing_to_the_console_and_fits(lake: s
         assert (it.said, it.asked) == ([], [])
 
 
-def test_a_phone_shows_what_moved_how_and_what_is_never_read(shown: Open) -> None:
+def test_a_phone_shows_what_moved_how_and_what_is_never_read(shown):
     for lake in ("hostile", "long"):
         page = shown(lake, PHONE).page
         headings = page.locator("#figure-offset_moves th").all_text_contents()
@@ -145,7 +140,7 @@ def test_a_phone_shows_what_moved_how_and_what_is_never_read(shown: Open) -> Non
             expect(cells.nth(headings.index(heading))).to_be_visible()
 
 
-def test_a_name_that_is_markup_is_shown_and_not_run(shown: Open) -> None:
+def test_a_name_that_is_markup_is_shown_and_not_run(shown):
     it = shown("hostile")
     # The title is the lake's name: the last part of its path.
     assert it.page.title().startswith("script><img")
@@ -159,9 +154,7 @@ def test_a_name_that_is_markup_is_shown_and_not_run(shown: Open) -> None:
 
 
 @pytest.mark.parametrize("lake", one_of("many", "hostile"))
-def test_the_script_renders_the_same_rows_as_the_file_without_it(
-    lake: str, browser: Browser, pages: dict[str, Path]
-) -> None:
+def test_the_script_renders_the_same_rows_as_the_file_without_it(lake, browser, pages):
     with opened(browser, pages[lake], script=False) as without, opened(browser, pages[lake]) as live:
         as_written = without.page.locator("tbody").all_inner_texts()
         assert live.page.locator("tbody").all_inner_texts() == as_written
@@ -170,7 +163,7 @@ def test_the_script_renders_the_same_rows_as_the_file_without_it(
         assert live.page.locator("html.has-script").count() == 1
 
 
-def test_search_finds_any_row_by_all_words_in_any_case(figure: Locator) -> None:
+def test_search_finds_any_row_by_all_words_in_any_case(figure):
     search, count = figure.locator("input"), figure.locator("output")
     assert count.inner_text() == f"1–10 of {GROUPS:,}"
     search.fill("SERVICE-00198")
@@ -186,7 +179,7 @@ def test_search_finds_any_row_by_all_words_in_any_case(figure: Locator) -> None:
     assert count.inner_text() == f"1–10 of {GROUPS:,}"
 
 
-def test_a_heading_sorts_all_rows_and_then_the_other_way(figure: Locator) -> None:
+def test_a_heading_sorts_all_rows_and_then_the_other_way(figure):
     by_members = figure.get_by_role("button", name="Members")
     by_members.click()
     assert column(figure, 5) == ["9"] * 10
@@ -200,7 +193,7 @@ def test_a_heading_sorts_all_rows_and_then_the_other_way(figure: Locator) -> Non
     assert first_column(figure)[0] == "team-36.service-00184.consumer"
 
 
-def test_empty_cells_sort_last_in_both_directions(figure: Locator) -> None:
+def test_empty_cells_sort_last_in_both_directions(figure):
     by_expiry = figure.get_by_role("button", name="First expires")
     by_expiry.click()
     assert column(figure, 7)[0] == "2026-11-16 06:30:00"
@@ -208,7 +201,7 @@ def test_empty_cells_sort_last_in_both_directions(figure: Locator) -> None:
     assert column(figure, 7)[0] == "2026-12-14 06:30:00"
 
 
-def test_pages_of_a_table_lead_to_its_end(figure: Locator) -> None:
+def test_pages_of_a_table_lead_to_its_end(figure):
     figure.locator("input").fill("team-0")
     before, after = figure.get_by_label("Rows before"), figure.get_by_label("Rows after")
     seen = first_column(figure)
@@ -221,14 +214,14 @@ def test_pages_of_a_table_lead_to_its_end(figure: Locator) -> None:
     assert after.is_enabled()
 
 
-def test_each_bar_has_a_tooltip_with_its_value(shown: Open) -> None:
+def test_each_bar_has_a_tooltip_with_its_value(shown):
     titles = shown("many").page.locator("#figure-what_if_plot title")
     said = titles.evaluate_all("all => all.map(each => each.textContent)")
     assert len(said) > 4
     assert all(re.fullmatch(r"retention \d+d: [\d,]+ offsets?, (at once|within \d+ days)", each) for each in said)
 
 
-def test_drawings_follow_the_readers_colours(shown: Open) -> None:
+def test_drawings_follow_the_readers_colours(shown):
     colors = []
     for dark in (False, True):
         page = shown("many", dark=dark).page
@@ -247,7 +240,7 @@ def test_drawings_follow_the_readers_colours(shown: Open) -> None:
     assert colors == [[WHITE, "rgb(74, 79, 87)", red, red], [BLACK, "rgb(180, 185, 194)", pale_red, pale_red]]
 
 
-def test_paper_has_the_figures_and_no_controls(browser: Browser, pages: dict[str, Path]) -> None:
+def test_paper_has_the_figures_and_no_controls(browser, pages):
     with opened(browser, pages["many"], dark=True) as it:
         it.page.emulate_media(media="print")
         for hidden in ("nav", ".tools", ".sql"):
@@ -257,7 +250,7 @@ def test_paper_has_the_figures_and_no_controls(browser: Browser, pages: dict[str
         assert it.page.locator("#figure-all_groups .rest").inner_text() == f"Rows 1–10 of {GROUPS:,}."
 
 
-def test_the_name_of_a_group_leads_to_its_part_of_the_page(shown: Open, figure: Locator) -> None:
+def test_the_name_of_a_group_leads_to_its_part_of_the_page(shown, figure):
     page, name = shown("many").page, "team-00.service-00000.consumer"
     part = page.locator(f"details.group[data-group='{name}']")
     assert part.locator("table:visible").count() == 0
@@ -281,7 +274,7 @@ BROKEN_WORDS = """
 
 
 @pytest.mark.parametrize("script", one_of(True, False))
-def test_on_a_phone_no_word_breaks_and_a_table_has_its_most_important_columns(shown: Open, script: bool) -> None:
+def test_on_a_phone_no_word_breaks_and_a_table_has_its_most_important_columns(shown, script):
     page = shown("many", PHONE, script=script).page
     assert page.evaluate(BROKEN_WORDS) == []
     assert page.locator("td.text:not(.has-long-word)").count() > 50
@@ -292,16 +285,14 @@ def test_on_a_phone_no_word_breaks_and_a_table_has_its_most_important_columns(sh
 
 
 @pytest.mark.parametrize("size", one_of(PHONE, (768, 1024), DESKTOP))
-def test_tables_of_usual_names_need_no_scrolling(shown: Open, size: tuple[int, int]) -> None:
+def test_tables_of_usual_names_need_no_scrolling(shown, size):
     page = shown("many", size).page
     page.locator("details.group").nth(1).locator("summary").click()
     assert page.locator(".scroll").evaluate_all(WIDER) == 0
 
 
 @pytest.mark.parametrize("lake", one_of("many", "hostile"))
-def test_on_a_narrow_phone_a_table_that_is_too_wide_becomes_a_list_of_headings_and_cells(
-    browser: Browser, pages: dict[str, Path], lake: str
-) -> None:
+def test_on_a_narrow_phone_a_table_that_is_too_wide_becomes_a_list_of_headings_and_cells(browser, pages, lake):
     with opened(browser, pages[lake], size=(320, 640)) as it:
         for summary in it.page.locator("details.group > summary").all()[:3]:
             summary.click()
@@ -315,7 +306,7 @@ def test_on_a_narrow_phone_a_table_that_is_too_wide_becomes_a_list_of_headings_a
         it.page.wait_for_function("document.querySelectorAll('.as-list').length === 0")
 
 
-def test_on_a_phone_a_sentence_is_below_the_short_cells_and_a_long_name_is_shown_to_its_end(shown: Open) -> None:
+def test_on_a_phone_a_sentence_is_below_the_short_cells_and_a_long_name_is_shown_to_its_end(shown):
     row = shown("hostile", PHONE).page.locator("#figure-findings tbody tr").first
     first, detail = (row.locator(cell).first.bounding_box() for cell in ("td", "td.detail"))
     assert first is not None and detail is not None
@@ -327,9 +318,3 @@ def test_on_a_phone_a_sentence_is_below_the_short_cells_and_a_long_name_is_shown
         box = name.bounding_box()
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
         assert name.evaluate("each => each.scrollWidth <= each.clientWidth || !each.clientWidth")
-
-
-def test_a_missing_browser_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AssertionError, match="apt-get install chromium"):
-        browser_path()

@@ -8,18 +8,14 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from kgroups_spark.report import figures
 from kgroups_spark.report.figures import (
     BLUE,
     NAMES,
     PARTIAL,
     RED,
-    Ask,
     Axes,
     Column,
     Plot,
@@ -57,7 +53,7 @@ from tests.report.made_lakes import (
     partition_read,
     tables,
 )
-from tests.report.page_lakes import LAKES, Part
+from tests.report.page_lakes import LAKES
 from tests.views.arrow_tables import in_duckdb, rows_of
 
 PAGE = Path(__file__).parent / "page.txt"
@@ -66,17 +62,17 @@ PAGE = Path(__file__).parent / "page.txt"
 class Reader(HTMLParser):
     """The texts of a page by element, its scripts, and which attributes begin with `on`."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.open: list[str] = []
-        self.elements: list[str] = []
-        self.texts: list[tuple[str, str]] = []
-        self.handlers: list[str] = []
-        self.links: list[str] = []
-        self.ids: list[str] = []
+        self.open = []
+        self.elements = []
+        self.texts = []
+        self.handlers = []
+        self.links = []
+        self.ids = []
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append(tag)
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
         self.links += [value or "" for name, value in attrs if name in ("href", "src")]
@@ -84,59 +80,59 @@ class Reader(HTMLParser):
         if tag not in ("meta", "link", "input", "img", "br"):
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         while self.open and self.open.pop() != tag:
             pass
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if data.strip():
             self.texts.append((self.open[-1] if self.open else "", " ".join(data.split())))
 
-    def of(self, tag: str) -> list[str]:
+    def of(self, tag):
         return [text for where, text in self.texts if where == tag]
 
 
 class AskedOnce(dict[str, list[Row]]):
     """Answers for a part of the page: only those that it reads are asked for."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask):
         super().__init__()
         self._ask = ask
 
-    def __missing__(self, name: str) -> list[Row]:
+    def __missing__(self, name):
         self[name] = self._ask(query(name))
         return self[name]
 
 
-def page_of(lake: dict[str, pa.Table], location: str = "lake") -> str:
+def page_of(lake, location="lake"):
     with asked(lake) as ask:
         return report_page(ask, location)
 
 
 @cache
-def page_of_many(count: int) -> str:
+def page_of_many(count):
     return page_of(many_groups(count))
 
 
 @cache
-def hostile_page() -> str:
+def hostile_page():
     return page_of(hostile_lake(), HOSTILE)
 
 
 @cache
-def page_of_nothing() -> str:
+def page_of_nothing():
     return page_of(tables())
 
 
-def read(**rows: Any) -> Reader:
+def read(**rows):
     return Reader(page_of(tables(**rows)) if rows else page_of_nothing())
 
 
-def headlines(reader: Reader) -> list[str]:
+def headlines(reader):
     return [text for tag, text in reader.texts if tag == "a"][: -reader.elements.count("section")]
 
 
-def text_of(part: Part | None, rows: dict[str, Any]) -> str:
+def text_of(part, rows):
     """The headlines, and of one section its sentences, its tables, and its plots in words."""
     with asked(tables(**rows)) as ask:
         answers = AskedOnce(ask)
@@ -155,7 +151,7 @@ def text_of(part: Part | None, rows: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", LAKES)
-def test_the_page_says_of_a_lake_what_page_txt_has(name: str, pytestconfig: pytest.Config) -> None:
+def test_the_page_says_of_a_lake_what_page_txt_has(name, pytestconfig):
     """`pytest --regen` writes it again, and a person reads the difference."""
     texts = dict(re.findall(r"^=== (.*)\n((?:(?!=== ).*\n)*)", PAGE.read_text(), re.MULTILINE))
     now = text_of(*LAKES[name])
@@ -166,7 +162,7 @@ def test_the_page_says_of_a_lake_what_page_txt_has(name: str, pytestconfig: pyte
         assert now == texts[name]
 
 
-def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
+def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere():
     reader = read()
     assert "svg" not in reader.elements and "table" not in reader.elements
     assert reader.of("p")[1:-2] == [
@@ -189,13 +185,13 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
     ]
 
 
-def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:
+def test_the_title_names_the_lake_the_audit_and_its_rules():
     reader = titled(audit_id=12)
     assert reader.of("title") == ["lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
     assert reader.of("h1") == ["lake"] and "lake /srv/lake" in reader.of("span")
 
 
-def test_the_log_begins_with_its_first_record_and_not_with_the_hour_of_it() -> None:
+def test_the_log_begins_with_its_first_record_and_not_with_the_hour_of_it():
     first = AS_OF - timedelta(days=3, minutes=5)
     hour = first.replace(minute=0)
     reader = read(
@@ -213,7 +209,7 @@ def test_the_log_begins_with_its_first_record_and_not_with_the_hour_of_it() -> N
     assert any(f"{first:%-d %b} (from {first:%H:%M} UTC)" in text for text in reader.of("p"))
 
 
-def test_the_title_is_the_cluster_where_it_is_known() -> None:
+def test_the_title_is_the_cluster_where_it_is_known():
     assert titled(cluster_id="kQ3X_-7bTfG").of("h1") == ["Kafka cluster kQ3X_-7bTfG"]
     named = titled("orders, Frankfurt", cluster_id="kQ3X_-7bTfG")
     assert named.of("h1") == ["orders, Frankfurt"]
@@ -221,7 +217,7 @@ def test_the_title_is_the_cluster_where_it_is_known() -> None:
     assert "lake /srv/lake" in named.of("span")
 
 
-def titled(title: str | None = None, **facts: Any) -> Reader:
+def titled(title=None, **facts):
     """The page of a lake without groups of which these facts are reported."""
     with asked(tables()) as ask:
         answers = {name: ask(query(name)) for name in NAMES}
@@ -229,7 +225,7 @@ def titled(title: str | None = None, **facts: Any) -> Reader:
 
 
 @pytest.mark.parametrize("begins_behind", [timedelta(hours=1), timedelta(days=3)])
-def test_a_log_that_begins_after_the_audits_moment_has_only_that_day(begins_behind: timedelta) -> None:
+def test_a_log_that_begins_after_the_audits_moment_has_only_that_day(begins_behind):
     lake = {"as_of": AS_OF, "traffic_begins": AS_OF + begins_behind}
     series = [("moved", "#123456")]
     bars = [{"day": day_of(AS_OF + begins_behind), "series": "moved", "value": 1}]
@@ -249,24 +245,24 @@ UNTIL = f"{AS_OF:%-d %b} (until {AS_OF:%H:%M} UTC)"
         (MIDNIGHT - 3 * DAY, [AS_OF - 3 * DAY, AS_OF], None),
     ],
 )
-def test_the_days_that_are_not_whole(begins: datetime, bars: list[datetime], note: str | None) -> None:
+def test_the_days_that_are_not_whole(begins, bars, note):
     found = moves_by_day(begins, bars)
     said = f"Pale: {note} and {UNTIL} are not whole days." if note else f"Pale: {UNTIL} is not a whole day."
     assert found.note == said
 
 
-def test_nothing_is_said_of_a_day_without_a_bar() -> None:
+def test_nothing_is_said_of_a_day_without_a_bar():
     assert moves_by_day(AS_OF - 90 * DAY, [AS_OF - 2 * DAY]).note == ""
 
 
-def moves_by_day(begins: datetime, bars: list[datetime]) -> Plot:
+def moves_by_day(begins, bars):
     """A plot of a log that begins then."""
     lake = {"as_of": AS_OF, "traffic_begins": begins}
     rows = [{"day": day_of(day), "series": "moved", "value": 1} for day in bars]
     return last_days_plot({"lake": [lake]}, "moves", "Moves", rows, [("moved", "#123456")], "events_by_day", "offset")
 
 
-def test_a_group_in_two_offsets_partitions_counts_once() -> None:
+def test_a_group_in_two_offsets_partitions_counts_once():
     both = [group_row(state="Stable", member_count=1), group_row(offsets_partition=7)]
     kept = [expiry_row(offsets_partition=p, expires_at=None, expires_at_if_empty=AS_OF) for p in (0, 7)]
     reader = read(groups=both, offset_expiry=kept)
@@ -277,7 +273,7 @@ def test_a_group_in_two_offsets_partitions_counts_once() -> None:
         assert said in sentences
 
 
-def group_parts(page: str) -> dict[str, str]:
+def group_parts(page):
     """The HTML of each group's part, by its anchor."""
     return {
         match[1]: match[2]
@@ -288,7 +284,7 @@ def group_parts(page: str) -> dict[str, str]:
 UNKNOWN = CAUSES["unknown"]
 
 
-def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
+def test_each_group_has_an_anchor_with_its_offsets_owners_and_events():
     owned = {"topic": "t", "partition": 0}
     member = {"group_id": "a b", "member_id": "m-1", "client_id": "client-7", "client_host": "/10.0.0.7"}
     lake = tables(
@@ -339,7 +335,7 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
     assert "td" not in Reader(parts["group-quiet"]).elements
 
 
-def test_a_group_with_many_offsets_and_events_shows_the_first_of_them() -> None:
+def test_a_group_with_many_offsets_and_events_shows_the_first_of_them():
     events = [
         event_row("offset_removed", topic=f"t{n:02}", partition=0, cause="expired", log_offset=n) for n in range(20)
     ]
@@ -353,7 +349,7 @@ def test_a_group_with_many_offsets_and_events_shows_the_first_of_them() -> None:
     assert "t19" in part and "t04" not in part
 
 
-def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all(monkeypatch):
     assert len(group_parts(page_of_many(600))) == 600
     monkeypatch.setattr("kgroups_spark.report.page.BUDGET_BYTES", 1_000_000)
     page = page_of(many_groups(600))
@@ -366,14 +362,14 @@ def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all(monkeypatch
     assert [*parts] == sorted(parts)
 
 
-def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:
+def test_every_link_leads_to_a_section_and_none_out_of_the_page():
     reader = Reader(page_of_many(30))
     assert {link for link in reader.links if link != "data:,"} <= {f"#{name}" for name in reader.ids}
     assert len(reader.ids) == len(set(reader.ids))
 
 
-def test_the_progress_names_the_parts_of_the_page() -> None:
-    shown: list[str] = []
+def test_the_progress_names_the_parts_of_the_page():
+    shown = []
     with asked(many_groups(30)) as ask:
         page = Reader(report_page(ask, "lake", shown.append))
     headings = [heading.partition(": ")[2] for heading in shown if heading != "drawing"]
@@ -381,13 +377,13 @@ def test_the_progress_names_the_parts_of_the_page() -> None:
     assert sorted(name for names in QUESTIONS.values() for name in names) == list(NAMES)
 
 
-def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group() -> None:
+def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group():
     page = page_of_many(30)
     assert page.count("<figure ") + 2 == page.count('<details class="sql">') == page.count('<pre tabindex="0">') > 10
     assert "SQL: Committed offsets and owners" in page and "SQL: Events, the newest first" in page
 
 
-def test_names_from_the_log_are_text_wherever_they_appear() -> None:
+def test_names_from_the_log_are_text_wherever_they_appear():
     page = hostile_page()
     plain, hostile = read(), Reader(page)
     assert "img" not in hostile.elements
@@ -404,7 +400,7 @@ def test_names_from_the_log_are_text_wherever_they_appear() -> None:
     assert not re.search("[\x00\x1b\u202e]", hostile_page())
 
 
-def test_only_the_script_of_the_page_may_run() -> None:
+def test_only_the_script_of_the_page_may_run():
     page = hostile_page()
     policy = re.search('Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
@@ -412,7 +408,7 @@ def test_only_the_script_of_the_page_may_run() -> None:
     assert re.fullmatch("script-src 'sha256-[A-Za-z0-9+/]{43}='", policy[1].split("; ")[-1])
 
 
-def five_thousand_groups() -> None:
+def five_thousand_groups():
     page = page_of_many(5000)
     assert len(page.encode()) < 5_000_000
     [rows] = [
@@ -423,7 +419,7 @@ def five_thousand_groups() -> None:
     assert len({row[0] for row in rows}) == 5000
 
 
-def names_of(length: int, count: int) -> None:
+def names_of(length, count):
     names = [f"{number:05}" + "ü" * length for number in range(count)]
     lake = tables(
         groups=[group_row(name) for name in names],
@@ -449,14 +445,14 @@ SIZES = {
 
 
 @pytest.mark.parametrize("size", one_of(*SIZES))
-def test_the_page_stays_below_five_megabytes(size: str) -> None:
+def test_the_page_stays_below_five_megabytes(size):
     SIZES[size]()
 
 
-def test_a_figure_of_half_a_page_without_another_beside_it_is_alone() -> None:
+def test_a_figure_of_half_a_page_without_another_beside_it_is_alone():
     plots = [Plot(name, "", "", [], "") for name in "abc"]
     half, whole = Table("half", "", [], [], 0, "", is_small=True), Table("whole", "", [], [], 0, "")
-    cases: list[tuple[list[Table | Plot], list[str]]] = [
+    cases = [
         ([plots[0]], ["a"]),
         ([plots[0], whole], ["a"]),
         ([plots[0], half, whole], []),
@@ -467,13 +463,13 @@ def test_a_figure_of_half_a_page_without_another_beside_it_is_alone() -> None:
         assert Section("s", "", [], figures_here).alone == alone
 
 
-def test_an_offset_that_no_client_sees_is_shown_as_none() -> None:
+def test_an_offset_that_no_client_sees_is_shown_as_none():
     offsets = [expiry_row(topic="t", partition=0, committed_offset=-1)]
     (part,) = group_parts(page_of(tables(groups=[group_row()], offset_expiry=offsets))).values()
     assert Reader(part).of("td")[:3] == ["t", "0", "–"]
 
 
-def test_rows_that_do_not_fit_are_counted() -> None:
+def test_rows_that_do_not_fit_are_counted():
     columns = [Column("name", "Name"), Column("number", "Number", "count")]
     rows = [{"name": "x" * 6, "number": n} for n in range(10)]
     made = table("coverage", rows, columns=columns, budget_bytes=45)
@@ -495,7 +491,7 @@ def test_rows_that_do_not_fit_are_counted() -> None:
         ("a", "text", "a"),
     ],
 )
-def test_cells_as_people_read_them(cell: Any, kind: figures.Kind, text: str) -> None:
+def test_cells_as_people_read_them(cell, kind, text):
     assert shown(cell, kind) == text
 
 
@@ -505,49 +501,49 @@ SERIES = [("due now", RED), ("later", BLUE)]
 OFFSETS = Axes("day (UTC)", "offsets", "offset")
 
 
-def day(number: int) -> datetime:
+def day(number):
     return FIRST + timedelta(days=number)
 
 
-def bar(number: int, value: int, series: str = "later") -> dict[str, Any]:
+def bar(number, value, series="later"):
     return {"day": day(number), "series": series, "value": value}
 
 
-def drawn(rows: list[dict[str, Any]], days: int = 8, partial: dict[datetime, str] | None = None) -> str:
+def drawn(rows, days=8, partial=None):
     return svg(days_chart(rows, SERIES, OFFSETS, FIRST, days, partial or {}))
 
 
-def texts(drawing: str) -> list[str]:
+def texts(drawing):
     return re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
 
 
-def test_axes_have_titles_and_numbers_up_to_the_top() -> None:
+def test_axes_have_titles_and_numbers_up_to_the_top():
     drawing = drawn([bar(0, 1200), bar(0, 300, "due now"), bar(1, 700)])
     said = texts(drawing)
     assert [said.count(title) for title in ("day (UTC)", "offsets")] == [1, 1]
     assert {"0", "500", "1k", "1.5k"} <= set(said)
 
 
-def test_a_small_bar_has_whole_numbers_beside_it_and_its_date_below() -> None:
+def test_a_small_bar_has_whole_numbers_beside_it_and_its_date_below():
     said = texts(drawn([bar(0, 1), bar(7, 1)]))
     assert [text for text in said if text.replace(".", "").isdigit()] == ["0", "1"]
     assert {"16 Nov", "22 Nov"} <= set(said)
 
 
-def test_a_bar_says_its_day_and_what_it_counts() -> None:
+def test_a_bar_says_its_day_and_what_it_counts():
     drawing = drawn([bar(0, 4, "due now"), bar(1, 1)], partial={FIRST: "until 06:41 UTC"})
     said = re.findall(r'aria-label="(\d+ Nov[^"]*)"', drawing)
     assert said == ["16 Nov 2026, until 06:41 UTC: 4 offsets, due now", "17 Nov 2026: 1 offset, later"]
 
 
-def test_a_numbered_bar_says_its_number_and_its_unit() -> None:
+def test_a_numbered_bar_says_its_number_and_its_unit():
     rows = [{"at": "7d", "series": "at once", "value": 1200}]
     drawing = svg(numbered_chart(rows, [("at once", BLUE)], Axes("retention", "offsets", "offset")))
     assert 'aria-label="retention 7d: 1,200 offsets, at once"' in drawing
     assert {"retention", "offsets", "7d"} <= set(texts(drawing))
 
 
-def test_the_bars_of_a_day_that_is_not_whole_are_pale() -> None:
+def test_the_bars_of_a_day_that_is_not_whole_are_pale():
     drawing = drawn([bar(0, 4), bar(1, 4)], partial={day(1): "until 06:41 UTC"})
     paths = [path for path in re.findall("<path[^>]*>", drawing) if "Nov 2026" in path]
     assert [f'opacity="{PARTIAL}"' in path for path in paths] == [False, True]
@@ -557,7 +553,7 @@ def test_the_bars_of_a_day_that_is_not_whole_are_pale() -> None:
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_an_old_transaction_hangs_if_the_last_audit_that_looked_found_so() -> None:
+def test_an_old_transaction_hangs_if_the_last_audit_that_looked_found_so():
     finished = {"status": "finished", "started_at": LONG_AGO}
     looked = [{**finished, "audit_id": each, "rows_added": [("findings", 1)]} for each in (1, 2)]
     maintained = {**finished, "audit_id": 3, "rows_added": []}

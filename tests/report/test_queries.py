@@ -9,45 +9,37 @@ import re
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.open_lake import open_by_spark
-from kgroups_spark.lake.local import Local
 from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
-from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.sql.reader import LakeReader
-from tests.chosen import Chosen
+from kgroups_spark.sql.by_duckdb import duckdb_reader
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.report.made_lakes import AS_OF, DAY, asked, event_row, group_row, tables
 from tests.views.arrow_tables import in_duckdb
 
-Row = dict[str, Any]
-
 
 @pytest.fixture(scope="module")
-def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(local, tmp_path_factory):
     location = str(tmp_path_factory.mktemp("story") / "lake")
     run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location
 
 
 @pytest.fixture(scope="module")
-def reader(lake: str) -> DuckDbReader:
+def reader(lake):
     found = duckdb_reader(lake, must=True)
     assert found is not None
     return found
 
 
 @pytest.mark.usefixtures("spark")
-def test_spark_and_duckdb_agree(lake: str, reader: DuckDbReader, chosen: Chosen) -> None:
+def test_spark_and_duckdb_agree(lake, reader, chosen):
     by_spark = open_by_spark(lake, "report")
     for name in chosen.some(NAMES, 2):
         assert sorted(by_spark.sql(by_spark.translated(query(name))), key=repr) == sorted(
@@ -60,8 +52,8 @@ def test_spark_and_duckdb_agree(lake: str, reader: DuckDbReader, chosen: Chosen)
         assert by_spark.sql(by_spark.translated(group_query(name)), **asked) == rows != [], name
 
 
-def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader, chosen: Chosen) -> None:
-    days: dict[datetime, dict[tuple[str, str], int]] = {}
+def test_groups_of_a_day_are_those_as_of_its_end(reader, chosen):
+    days = {}
     for row in reader.sql(query("groups_by_day")):
         days.setdefault(row["day"], {})[row["group_type"], row["state"]] = row["group_count"]
     assert len(days) == 22
@@ -72,7 +64,7 @@ def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader, chosen: C
         assert counts == {each: reported.count(each) for each in reported}, day
 
 
-def test_expiring_offsets_by_day_by_group_and_in_all_agree(reader: DuckDbReader) -> None:
+def test_expiring_offsets_by_day_by_group_and_in_all_agree(reader):
     by_day = reader.sql(query("expiring_by_day"))
     assert [(row["day"].date().isoformat(), row["is_due"], row["offsets"]) for row in by_day] == [
         ("2026-11-16", True, 4),
@@ -87,7 +79,7 @@ def test_expiring_offsets_by_day_by_group_and_in_all_agree(reader: DuckDbReader)
     assert (soon["due_offsets"], soon["week_offsets"], soon["week_groups"], soon["offsets"]) == (4, 18, 6, 186)
 
 
-def test_what_if_retention_agrees_with_expiring(reader: DuckDbReader) -> None:
+def test_what_if_retention_agrees_with_expiring(reader):
     rows = {row["retention_ms"] // 86_400_000: row for row in reader.sql(query("what_if_retention"))}
     assert list(rows) == [1, 3, 7, 14, 30]
     as_of = reader.last_audit["as_of"]
@@ -98,7 +90,7 @@ def test_what_if_retention_agrees_with_expiring(reader: DuckDbReader) -> None:
     assert [rows[days]["due_offsets"] for days in (1, 7, 14)] == [12, 4, 0]
 
 
-def test_moves_and_removals_agree_with_the_story(reader: DuckDbReader) -> None:
+def test_moves_and_removals_agree_with_the_story(reader):
     moves = {(row["group_id"], row["topic"]): row for row in reader.sql(query("offset_moves"))}
     reset = moves["invoice-export", "payments"]
     assert (reset["event"], reset["cause"], reset["partitions"]) == ("offset_rewound", "no_members", 3)
@@ -111,7 +103,7 @@ def test_moves_and_removals_agree_with_the_story(reader: DuckDbReader) -> None:
     assert {row["group_id"] for row in reader.sql(query("type_changes"))} == {"shipment-tracker", "loyalty-points"}
 
 
-def test_moves_between_any_two_numbers_have_a_size() -> None:
+def test_moves_between_any_two_numbers_have_a_size():
     """A broker stores any number that a client commits."""
     lowest, greatest = -(2**63), 2**63 - 1
     moved = [
@@ -173,9 +165,7 @@ BACK, AHEAD, AGAIN, GONE = "offset_rewound", "offset_skipped", "offset_restarted
         ([(BACK, 7, -1), (AHEAD, -1, 50)], None, None),
     ],
 )
-def test_what_is_read_again_and_what_is_never_read(
-    moves: list[tuple[Any, ...]], again: int | None, never: int | None
-) -> None:
+def test_what_is_read_again_and_what_is_never_read(moves, again, never):
     events = [
         event_row(event, topic="t", partition=0, offset_before=before, offset_after=after, log_offset=2 * number)
         | {"cause": cause[0] if cause else "no_members"}
@@ -190,16 +180,16 @@ def test_what_is_read_again_and_what_is_never_read(
         assert (sum(known) if known else None) == wanted, name
 
 
-def rewound_twice_by_one_marker() -> dict[str, pa.Table]:
+def rewound_twice_by_one_marker():
     """A transaction rewinds two partitions of a member without a client.id, which got them later than another one. That
     one has released only the first. Each is committed as far as before at a time of its own."""
 
-    def member(member_id: str, client_id: str | None, second: int, *partitions: int) -> Row:
+    def member(member_id, client_id, second, *partitions):
         held = [{"topic": "t", "partition": partition} for partition in partitions]
         version = {"member_id": member_id, "client_id": client_id, "client_host": client_id and "/host"}
         return version | {"assigned_partitions": held, **at(second)}
 
-    def at(second: int) -> Row:
+    def at(second):
         return {"group_id": "g", "log_offset": second, "log_timestamp": AS_OF - DAY + timedelta(seconds=second)}
 
     moved = {"topic": "t", "offset_before": 9, "offset_after": 4, "cause": "unknown"}
@@ -221,7 +211,7 @@ def rewound_twice_by_one_marker() -> dict[str, pa.Table]:
     )
 
 
-def assert_newest_owner(reader: LakeReader) -> None:
+def assert_newest_owner(reader):
     given = {"group_id": "g", "since": AS_OF - DAY, "until": AS_OF}
     rewound = reader.sql(group_query("rewound"), **given)
     assert [(row["owner_before"], row["owned_until"]) for row in rewound] == [(None, None)] * 2
@@ -231,15 +221,15 @@ def assert_newest_owner(reader: LakeReader) -> None:
     assert now == [(None, None)] * 2
 
 
-def test_a_rewound_partition_and_a_partition_now_have_their_newest_owner() -> None:
+def test_a_rewound_partition_and_a_partition_now_have_their_newest_owner():
     assert_newest_owner(ArrowReader(rewound_twice_by_one_marker(), AS_OF))
 
 
-def test_in_spark_too(spark: SparkSession) -> None:
+def test_in_spark_too(spark):
     assert_newest_owner(SparkArrowReader(spark, ArrowReader(rewound_twice_by_one_marker(), AS_OF)))
 
 
-def test_rows_have_the_same_order_in_spark_which_sorts_nulls_first() -> None:
+def test_rows_have_the_same_order_in_spark_which_sorts_nulls_first():
     held = [{"topic": "t", "topic_id": "A", "partition": 0}, {"topic": None, "topic_id": "B", "partition": 0}]
     lake = tables(
         groups=[group_row(), group_row("h", state="Stable")],
@@ -269,7 +259,7 @@ def test_rows_have_the_same_order_in_spark_which_sorts_nulls_first() -> None:
     assert [len(orders[0][name]) for name in asked_about] == [3, 3, 2, 3, 2]
 
 
-def test_the_copies_of_a_group_in_two_offsets_partitions_have_an_order() -> None:
+def test_the_copies_of_a_group_in_two_offsets_partitions_have_an_order():
     """Whatever the order of the tables' rows."""
     copies = [{"group_id": "g", "topic": "t", "partition": 0, "offsets_partition": number} for number in (1, 0)]
     removed = {"event": "offset_removed", "cause": "expired", "event_timestamp": AS_OF}
@@ -291,7 +281,7 @@ def test_the_copies_of_a_group_in_two_offsets_partitions_have_an_order() -> None
     assert orders[0] == orders[1] and all(orders[0])
 
 
-def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint() -> None:
+def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint():
     lowest, greatest = -(2**63), 2**63 - 1
     starts = ("A", lowest), ("B", -9), ("a topic of that name created later", 3)
     partitions = [
@@ -316,12 +306,12 @@ def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigi
     }
 
 
-def share_row(**columns: Any) -> Row:
+def share_row(**columns):
     """A row about a share partition."""
     return {"group_id": "s", "topic": "jobs", "partition": 0, **columns}
 
 
-def test_one_transaction_hangs(reader: DuckDbReader) -> None:
+def test_one_transaction_hangs(reader):
     rows = reader.sql(query("open_transactions"))
     assert [(row["producer_id"], row["is_hanging"], row["offsets"], row["records_held"]) for row in rows] == [
         (4010, True, 1, 288),
@@ -338,7 +328,7 @@ class Written(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def written(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written(lake, tmp_path_factory):
     output = tmp_path_factory.mktemp("written") / "report.html"
     output.write_text("an older one")
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
@@ -346,7 +336,7 @@ def written(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(output, out.getvalue(), err.getvalue())
 
 
-def test_the_command_writes_the_page_and_overwrites_an_older_one(written: Written) -> None:
+def test_the_command_writes_the_page_and_overwrites_an_older_one(written):
     output = written.output
     assert written.out == ""
     assert f"{output}: " in written.err and "audit 1, as of 2026-11-16 06:41:21 UTC" in written.err
@@ -358,13 +348,13 @@ def test_the_command_writes_the_page_and_overwrites_an_older_one(written: Writte
     assert output.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
 
-def _umask() -> int:
+def _umask():
     umask = os.umask(0)
     os.umask(umask)
     return umask
 
 
-def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, written: Written, chosen: Chosen) -> None:
+def test_the_sql_in_the_page_gives_the_figures_in_it(reader, written, chosen):
     """As it is there, for a reader who copies it."""
     page = written.output.read_text()
     figures = re.findall(r'<figure id="figure-(\w+)" class="\w+.*?<pre[^>]*>(.*?)</pre>', page, re.DOTALL)
@@ -379,20 +369,7 @@ def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, writt
     ("output", "message"),
     [("missing/report.html", "no folder missing; create it first"), (".", "is a folder; name a file in it")],
 )
-def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(
-    output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(output, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["report", "--lake", "no-lake", "--output", output]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_libraries_that_are_missing_are_named(
-    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from kgroups_spark.cli import report
-
-    found = {"jinja2": SimpleNamespace()}
-    monkeypatch.setattr(report.importlib.util, "find_spec", found.get)
-    assert main(["report", "--lake", lake, "--output", str(tmp_path / "report.html")]) == 1
-    assert "needs vl_convert, which this Python lacks: pip install" in capsys.readouterr().err

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.state_log_plan import complete_shares
 from kgroups_spark.coordinator import share_shard
@@ -350,15 +349,13 @@ def calls(work):
 Row = dict[str, Any]
 
 
-def listing(**topics: list[int]) -> str:
+def listing(**topics):
     """A value of record type 15 with these topics initialized."""
     listed = [{"topicId": f"id of {name}", "topicName": name, "partitions": of} for name, of in topics.items()]
     return json.dumps({"initializingTopics": [], "initializedTopics": listed, "deletingTopics": []})
 
 
-def completed(
-    session: SparkSession, folder: Path, records: list[Row], stored: list[Row], versions: list[Row] | None = None
-) -> list[tuple[Any, ...]]:
+def completed(session, folder, records, stored, versions=None):
     """Group, topic, partition, init_state and state epoch of the rows written."""
     lake = Lake.create(session, str(folder))
     writer = LakeWriter(lake, 3, lambda: None)
@@ -376,7 +373,7 @@ def completed(
     return [tuple(row[name] for name in names) for row in lake.rows("share_partitions").to_pylist()]
 
 
-def test_the_newest_listing_of_each_group_completes_the_stored_rows(session: SparkSession, tmp_path: Path) -> None:
+def test_the_newest_listing_of_each_group_completes_the_stored_rows(session, tmp_path):
     records = [
         {"log_offset": at, "group_id": group_id, "record_type": record_type, "value": value}
         for at, group_id, record_type, value in (
@@ -398,9 +395,7 @@ def test_the_newest_listing_of_each_group_completes_the_stored_rows(session: Spa
     ]
 
 
-def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(
-    session: SparkSession, tmp_path: Path
-) -> None:
+def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(session, tmp_path):
     """The cleaner removed the listing's tombstone before an audit read it, and a correction (R6) the group, or made it
     one of another type."""
     records = [
@@ -426,5 +421,5 @@ def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(
     ]
 
 
-def test_where_nothing_is_listed_or_stored_the_table_is_empty(session: SparkSession, tmp_path: Path) -> None:
+def test_where_nothing_is_listed_or_stored_the_table_is_empty(session, tmp_path):
     assert completed(session, tmp_path / "lake", [], []) == []

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 
-import duckdb
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.sql.views import FUNCTIONS, view_sql
-from tests.chosen import Chosen, some_of
+from tests.chosen import some_of
 from tests.cli.written_lake import ledger, waiting
 from tests.views.arrow_tables import InSpark, with_known_history
 from tests.views.recorded import tables_of
@@ -52,30 +49,30 @@ NAMES = (
 NAMES += ("numbered", "audits", "topics", "offset_expiry", "text", "letter", "unit", "hash", "groups", "begins")
 
 
-def is_callers(name: str) -> bool:
+def is_callers(name):
     """No caller's name has our prefix."""
     return bool(name) and not name.startswith("kgroups_")
 
 
 @pytest.fixture(scope="module")
-def moments() -> list[datetime]:
+def moments():
     """Three at which something is different."""
     times = sorted(time for time in tables_of("kip848-4.3")["offset_commits"]["log_timestamp"].to_pylist() if time)
     return [times[len(times) // 4], times[len(times) // 2], times[-1] + timedelta(days=7)]
 
 
 @pytest.fixture(scope="module")
-def lake(moments: list[datetime]) -> duckdb.DuckDBPyConnection:
+def lake(moments):
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
     return with_known_history(tables | more)
 
 
-def literal(moment: datetime) -> str:
+def literal(moment):
     return f"TIMESTAMPTZ '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
 
 
-def calls(function: str, name: str, moments: list[datetime]) -> Iterator[str]:
+def calls(function, name, moments):
     """Queries that call the function for each moment: the name is a column's, an alias's, a WITH's."""
     values = ", ".join(f"({number}, {literal(moment)})" for number, moment in enumerate(moments))
     asked = f"(SELECT {CASES[function]} FROM {function}"
@@ -85,14 +82,12 @@ def calls(function: str, name: str, moments: list[datetime]) -> Iterator[str]:
     yield f'WITH "{name}" AS (SELECT 1 AS log_offset) SELECT * EXCLUDE (kgt_n) FROM ({each}) ORDER BY kgt_n'
 
 
-def test_every_function_is_called() -> None:
+def test_every_function_is_called():
     assert {*CASES, *SCALAR} == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("function", some_of(3, *CASES))
-def test_table_functions(
-    lake: duckdb.DuckDBPyConnection, moments: list[datetime], function: str, chosen: Chosen
-) -> None:
+def test_table_functions(lake, moments, function, chosen):
     expected = [
         lake.execute(f"SELECT {CASES[function]} FROM {function}({literal(at)})").fetchall()[0] for at in moments
     ]
@@ -102,7 +97,7 @@ def test_table_functions(
             assert lake.execute(query).fetchall() == expected, query
 
 
-def test_scalar_functions(lake: duckdb.DuckDBPyConnection) -> None:
+def test_scalar_functions(lake):
     calls = "java_hash('orders'), offsets_partition_of('orders', 50), offsets_partition_of('orders', 7)"
     [(hash_of, of_50, of_7)] = lake.execute(f"SELECT {calls}").fetchall()
     [(partitions,)] = lake.execute("SELECT offsets_partition_count()").fetchall()
@@ -118,7 +113,7 @@ def test_scalar_functions(lake: duckdb.DuckDBPyConnection) -> None:
 
 
 @pytest.mark.spark
-def test_spark_takes_values(spark: SparkSession, moments: list[datetime], chosen: Chosen) -> None:
+def test_spark_takes_values(spark, moments, chosen):
     """Its functions are not texts. It does not take columns of other tables (LATERAL) as their arguments at all."""
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}

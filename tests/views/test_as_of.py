@@ -7,11 +7,9 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
@@ -26,7 +24,7 @@ from kgroups_spark.replay.counts import TopicNames
 from kgroups_spark.replay.ranges import believed_until
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.findings.logs import DAY
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.cleaner import GrowingLog
@@ -43,7 +41,6 @@ from tests.views.history_logs import (
     READS_ALL,
     SOME_LOGS,
     STATES,
-    HistoryLog,
     ahead_log,
     history_log,
     plain,
@@ -62,10 +59,10 @@ COLUMNS = {
 MOMENTS = 20
 
 
-def as_of_all(log: HistoryLog, name: str, moments: list[int]) -> dict[int, set[tuple[Any, ...]]]:
+def as_of_all(log, name, moments):
     """The rows of the function at each moment, by one query."""
     columns = ", ".join(f"state.{column}" for column in COLUMNS[name])
-    found: dict[int, set[tuple[Any, ...]]] = {moment: set() for moment in moments}
+    found = {moment: set() for moment in moments}
     times = ", ".join(str(moment) for moment in moments)
     query = (
         f"SELECT moment, {columns} FROM (SELECT unnest([{times}]) AS moment), "
@@ -79,7 +76,7 @@ def as_of_all(log: HistoryLog, name: str, moments: list[int]) -> dict[int, set[t
 
 @pytest.mark.parametrize("name", SOME_LOGS)
 @pytest.mark.parametrize("state", STATES)
-def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(name: str, state: str) -> None:
+def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(name, state):
     log = history_log(name)
     moments = log.replayed.moments[:: -(-len(log.replayed.moments) // MOMENTS)]
     said = as_of_all(log, state, moments)
@@ -88,10 +85,10 @@ def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(name: str, state: s
         assert said[moment] == expected, datetime.fromtimestamp(moment / 1000, UTC)
 
 
-def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone(chosen: Chosen) -> None:
+def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone(chosen):
     """The cleaner took tombstones and markers before an audit read them: audits corrected the current tables, and the
     functions correct the past."""
-    corrected: Counter[tuple[str, bool]] = Counter()
+    corrected = Counter()
     for seed in chosen.some(range(5), 1):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(How("4.3"))
         for left in range(5, 0, -1):
@@ -116,7 +113,7 @@ def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone(chosen: C
 SLOT = {"group_id": "g", "topic": "t", "partition": 0, "record_type": 1, "value_version": 3, "metadata": ""}
 
 
-def two_partitions(**corrections: Any) -> dict[str, pa.Table]:
+def two_partitions(**corrections):
     """A record a second in each of two partitions, the first of which has the correction."""
     commits = [
         {**SLOT, "offsets_partition": p, "log_offset": n, "committed_offset": n, "log_timestamp": at(n)}
@@ -127,18 +124,18 @@ def two_partitions(**corrections: Any) -> dict[str, pa.Table]:
     return {"offset_commits": table_rows("offset_commits", *commits), "checkpoints": table_rows("checkpoints", row)}
 
 
-def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[tuple[int, int]]:
+def committed_as_of(views, moment, where="true"):
     time = f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z'"
     query = f"SELECT offsets_partition, committed_offset FROM committed_offsets_as_of({time}) WHERE {where}"
     return [tuple(row.values()) for row in rows_of(views, query)]
 
 
-def known_as_of(views: Any, moment: datetime) -> str:
+def known_as_of(views, moment):
     [row] = rows_of(views, f"SELECT known_as_of(TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z') AS known")
     return str(row["known"])
 
 
-def test_moments_in_reduced_history_are_refused() -> None:
+def test_moments_in_reduced_history_are_refused():
     views = with_known_history(two_partitions(reason="keep", log_offset=5))
     reduced = r"partition 0 of __consumer_offsets below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
@@ -152,7 +149,7 @@ def test_moments_in_reduced_history_are_refused() -> None:
     assert committed_as_of(views, at(99)) == [(0, 9), (1, 9)]
 
 
-def test_a_correction_counts_from_the_offset_up_to_which_the_log_had_been_read() -> None:
+def test_a_correction_counts_from_the_offset_up_to_which_the_log_had_been_read():
     """The payload names the records that the group still has: none."""
     gone = {"reason": "reread", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
     views = with_known_history(two_partitions(**gone, log_offset=5))
@@ -166,7 +163,7 @@ def test_a_correction_counts_from_the_offset_up_to_which_the_log_had_been_read()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> None:
+def test_members_topics_are_named_as_the_last_audit_knows_them(seed):
     """By name or id, whichever the record did not say; a name that had several ids by the one that an audit takes."""
     rng, names = random.Random(seed), TopicNames()
     for topic_id in range(8):
@@ -174,7 +171,7 @@ def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> Non
         names.add(f"id {topic_id}", rng.choice("tuv"), time, rng.choice(["offset_commit", "group_record", "cluster"]))
     topics = known_topics(names)
     by_name = [{"topic": name, "partitions": [1, 0]} for name in "tuvw"]
-    by_id: dict[str, dict[int, int | None]] = {f"id {number}": {2: None, 0: 5} for number in range(10)}
+    by_id = {f"id {number}": {2: None, 0: 5} for number in range(10)}
     said = {"classic": Topics().of_names(by_name), "consumer": Topics().of_ids(by_id)}
     rows = [
         {"group_id": "g", "member_id": member, "assigned_partitions": [held._asdict() for held in partitions]}
@@ -203,11 +200,11 @@ AS_WRITTEN = ("log_timestamp", "state_since", "open_since")
 
 
 @cache
-def audited_log(seed: int, time: int) -> Audited:
+def audited_log(seed, time):
     return audit(ahead_log(seed, time), How(READS_ALL, clock_ms=to_epoch_ms(STARTED)))
 
 
-def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDBPyConnection:
+def views(seed, time, started_at=STARTED):
     """The views of a log in which some batches have this time."""
     audited = audited_log(seed, time)
     finished = {"audit_id": 1, "status": "finished", "started_at": started_at}
@@ -216,12 +213,12 @@ def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDB
     return with_known_history(tables)
 
 
-def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
+def said(lake, source):
     return rows_of(lake, f"SELECT COLUMNS(lambda name: name NOT IN {AS_WRITTEN}) FROM {source}")
 
 
 @pytest.mark.parametrize("time", one_of(*AHEAD))
-def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen: Chosen) -> None:
+def test_records_ahead_of_time_count_as_records_without_a_time(time, chosen):
     differed = 0
     for seed in chosen.some(range(20), 1):
         ahead, without = views(seed, time), views(seed, NONE)
@@ -238,7 +235,7 @@ def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen
     assert differed or not chosen.every
 
 
-def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time() -> None:
+def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time():
     day = timedelta(days=1)
     for newest, until in ((None, STARTED + day), (STARTED, STARTED + day), (STARTED + 9 * day, STARTED + 9 * day)):
         finished = {"audit_id": 1, "status": "finished", "started_at": STARTED, "newest_log_timestamp": newest}
@@ -271,7 +268,7 @@ AS_OF = ("committed_offsets_as_of", "pending_offsets_as_of", "groups_as_of", "gr
 FIRST_LEFT = {"partition_owners": {"log_offset"}}
 
 
-def tables(lake: Audited) -> dict[str, pa.Table]:
+def tables(lake):
     """The tables as the last finished audit, which may be a maintenance, left them."""
     with in_memory():
         opened = Lake.open(lake.session, lake.lake)
@@ -281,7 +278,7 @@ def tables(lake: Audited) -> dict[str, pa.Table]:
         return {name: left.rows(name) for name in TABLES}
 
 
-def rows_by_name(lake: Audited) -> dict[str, list[dict[str, Any]]]:
+def rows_by_name(lake):
     left = tables(lake)
     connection = with_known_history(left)
     later = max(left["offset_commits"]["log_timestamp"].to_pylist()) - timedelta(days=1)
@@ -290,7 +287,7 @@ def rows_by_name(lake: Audited) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="module")
-def demo() -> Audited:
+def demo():
     """A partition of the demo's log, read in three nights."""
     files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in DEMO.glob("*-0/*.log")}
     ends = borders(files, 0)
@@ -301,7 +298,7 @@ def demo() -> Audited:
 
 
 @pytest.mark.parametrize("days", one_of(3, 10))
-def test_what_is_left_of_history_says_the_same_or_nothing(demo: Audited, days: int) -> None:
+def test_what_is_left_of_history_says_the_same_or_nothing(demo, days):
     kept = Audited(demo)
     # The logs of this lake are in memory, so there are no files to delete.
     no_files = mock.patch("kgroups_spark.audit.maintain.old_versions", lambda *_, **__: 0)
@@ -312,7 +309,7 @@ def test_what_is_left_of_history_says_the_same_or_nothing(demo: Audited, days: i
     for name in AS_OF:
         assert [row["known"] for row in after[name][:1]] in ([], ["complete"])
         assert after[name] == before[name] and (before[name] or name.startswith("pending"))
-    lost: dict[str, set[str]] = {}
+    lost = {}
     for name, key in VIEWS.items():
         was = {tuple(row[column] for column in key): row for row in before[name]}
         assert len(was) == len(before[name])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,7 +17,7 @@ TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine"
 QUERY = "SELECT offsets_partition, first_log_offset, complete_from, read_to FROM coverage"
 
 
-def ledger(*spans: tuple[int, int, int]) -> pa.Table:
+def ledger(*spans):
     """One finished audit for each (offsets_partition, start_offset, end_offset), and one that is running. As each audit
     does, it says how far the other partitions had been read."""
     finished, entries = [], dict[int, dict[str, int]]()
@@ -30,7 +28,7 @@ def ledger(*spans: tuple[int, int, int]) -> pa.Table:
     return table_rows("audits", *finished, {"audit_id": len(spans) + 1, "status": "running"})
 
 
-def records(offsets: np.ndarray, partition: int = 0) -> dict[str, pa.Table]:
+def records(offsets, partition=0):
     """History with a record at each of the offsets, spread over the four tables."""
     tables = {}
     for number, name in enumerate(TABLES):
@@ -42,7 +40,7 @@ def records(offsets: np.ndarray, partition: int = 0) -> dict[str, pa.Table]:
     return tables
 
 
-def complete_from(offsets: set[int], begins_at: int, read_to: int) -> int:
+def complete_from(offsets, begins_at, read_to):
     """The slow, obvious way."""
     place = read_to
     while place > begins_at and place - 1 in offsets:
@@ -60,7 +58,7 @@ places = st.one_of(st.integers(0, 3 * LOT), st.sampled_from([0, LOT - 1, LOT, LO
 @example(begins_at=0, length=3 * LOT, holes=[(2 * LOT, LOT)])
 @example(begins_at=5, length=2 * LOT, holes=[(2 * LOT - 1, 1)])
 @example(begins_at=0, length=3 * LOT, holes=[(0, LOT + 7)])
-def test_history_is_complete_after_the_last_hole(begins_at: int, length: int, holes: list[tuple[int, int]]) -> None:
+def test_history_is_complete_after_the_last_hole(begins_at, length, holes):
     read_to = begins_at + length
     there = np.ones(length, bool)
     for start, size in holes:
@@ -77,7 +75,7 @@ def test_history_is_complete_after_the_last_hole(begins_at: int, length: int, ho
     ]
 
 
-def covered(quarantine: list[dict[str, Any]]) -> int:
+def covered(quarantine):
     """complete_from of a log of 10 offsets whose fifth is not in the other tables."""
     there = records(np.array([0, 1, 2, 3, 5, 6, 7, 8, 9]))
     rows = [{"log_offset": 4, "record_count": 1, **row} for row in quarantine]
@@ -97,11 +95,11 @@ def covered(quarantine: list[dict[str, Any]]) -> int:
         ([{"reason": "unknown_record_type", "resolved_by": 3}], 5),
     ],
 )
-def test_quarantined_records_are_not_missing_unless_they_are_corrupt(quarantine, expected) -> None:
+def test_quarantined_records_are_not_missing_unless_they_are_corrupt(quarantine, expected):
     assert covered(quarantine) == expected
 
 
-def test_a_record_that_a_load_would_fail_at_counts_once() -> None:
+def test_a_record_that_a_load_would_fail_at_counts_once():
     there = records(np.arange(10))
     failed = table_rows("quarantine", {"reason": "load_would_fail", "log_offset": 7})
     # Counted twice it would fill the hole at 2.
@@ -110,7 +108,7 @@ def test_a_record_that_a_load_would_fail_at_counts_once() -> None:
     assert rows_of(in_duckdb(tables), QUERY)[0]["complete_from"] == 3
 
 
-def test_partitions_are_kept_apart() -> None:
+def test_partitions_are_kept_apart():
     parts = [records(np.arange(10, 30)), records(np.array([40, 41, 43, 44]), 1), records(np.array([], np.int64), 2)]
     there = {name: pa.concat_tables([part[name] for part in parts]) for name in TABLES}
     for name in TABLES:

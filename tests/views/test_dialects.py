@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.sql.spark_sql import spark_sql
 from kgroups_spark.sql.views import FUNCTIONS, definition
@@ -22,7 +18,7 @@ from tests.views.arrow_tables import InSpark, comments, in_duckdb, shape
 from tests.views.arrow_tables import rows_of as rows_as_given
 
 # Views, and tables with rows for each.
-HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
+HANDMADE = {
     "rebalances": rebalance_cases.tables_of_cases,
     "unstable_periods": rebalance_cases.tables_of_unstable,
     "expiry_outcomes": lambda: outcome_cases.tables_of(outcome_cases.CASES),
@@ -57,7 +53,7 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
 
 
 @pytest.mark.parametrize("name", some_of(3, *HANDMADE))
-def test_dialects_agree_on_logs_made_by_hand(spark: SparkSession, name: str) -> None:
+def test_dialects_agree_on_logs_made_by_hand(spark, name):
     assert compared(spark, HANDMADE[name](), name).num_rows > 2
 
 
@@ -69,13 +65,13 @@ AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and "offsets_part
 
 
 @pytest.mark.parametrize("name", one_of(*RECORDED))
-def test_dialects_agree_on_recorded_logs(spark: SparkSession, name: str) -> None:
+def test_dialects_agree_on_recorded_logs(spark, name):
     """All corpora and the story in one lake."""
     assert compared(spark, recorded.tables_of_all(), name).num_rows > 10
 
 
 @pytest.mark.parametrize("name", one_of(*AS_OF))
-def test_functions_of_a_moment_agree_on_recorded_logs(spark: SparkSession, name: str) -> None:
+def test_functions_of_a_moment_agree_on_recorded_logs(spark, name):
     tables = recorded.tables_of_all()
     times = sorted(time for time in tables["offset_commits"]["log_timestamp"].to_pylist() if time is not None)
     late = f"'{times[len(times) * 19 // 20]:%Y-%m-%d %H:%M:%S.%f}Z'"
@@ -84,7 +80,7 @@ def test_functions_of_a_moment_agree_on_recorded_logs(spark: SparkSession, name:
     assert by_spark == rows_as_given(in_duckdb(tables), query.replace("TIMESTAMP ", "TIMESTAMPTZ ")) != []
 
 
-def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: SparkSession) -> None:
+def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark):
     looked = [
         ("finished", {"findings": 3}),
         ("finished", {"findings": 0}),
@@ -104,7 +100,7 @@ KEPT = [
 ]
 
 
-def test_history_does_not_begin_at_one_broken_old_time(spark: SparkSession) -> None:
+def test_history_does_not_begin_at_one_broken_old_time(spark):
     times = [datetime(1970, 1, 1, tzinfo=UTC), *(MOMENT + timedelta(hours=5 * number) for number in range(9)), None]
     records = [{"offsets_partition": 0, "log_offset": number, "log_timestamp": at} for number, at in enumerate(times)]
     of_logs = [{"log": "__share_group_state", "state_partition": 0} | record for record in records]
@@ -123,19 +119,18 @@ def test_history_does_not_begin_at_one_broken_old_time(spark: SparkSession) -> N
     assert [(row["begins"], row["reduced_to"]) for row in rows] == [(MOMENT, MOMENT + timedelta(hours=5 * 3))] * 3
 
 
-def test_past_the_end_of_a_list_there_is_nothing(spark: SparkSession) -> None:
+def test_past_the_end_of_a_list_there_is_nothing(spark):
     """Spark's own brackets raise there, and it may ask them of rows that a filter leaves out."""
     query = """SELECT [7][2] AS "next", from_json('[["a"]]', '[["VARCHAR"]]')[1][2] AS "inner" """
     assert spark.sql(spark_sql(query)).collect() == duckdb.sql(query).fetchall() == [(None, None)]
 
 
-def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:
+def asked(spark, audits):
     of_ledger = {"audits": rows_of("audits", *audits)}
-    numbers: list[int] = compared(spark, of_ledger, "findings_audit")["audit_id"].to_pylist()
-    return numbers
+    return compared(spark, of_ledger, "findings_audit")["audit_id"].to_pylist()
 
 
-def compared(spark: SparkSession, tables: Mapping[str, pa.Table], name: str) -> pa.Table:
+def compared(spark, tables, name):
     """Names, types, comments and rows by both; gives the rows."""
     with in_duckdb(tables) as connection:
         one = connection.sql(f"SELECT * FROM {name}").to_arrow_table()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,12 +19,12 @@ from tests.views.outcome_cases import CASES, SLOT, at, expected_rows, tables_of
 QUERY = "SELECT offsets_partition, decision, outcome, outcome_log_offset, removed_after_ms FROM expiry_outcomes"
 
 
-def test_each_case_has_its_outcome() -> None:
+def test_each_case_has_its_outcome():
     found = rows_of(in_duckdb(tables_of(CASES)), QUERY)
     assert sorted(found, key=lambda row: row["offsets_partition"]) == expected_rows(CASES)
 
 
-def test_a_row_says_who_decided_what_and_why() -> None:
+def test_a_row_says_who_decided_what_and_why():
     (row,) = rows_of(in_duckdb(tables_of(CASES[:1])), "SELECT * FROM expiry_outcomes")
     assert row == {
         "audit_id": 1,
@@ -43,7 +41,7 @@ def test_a_row_says_who_decided_what_and_why() -> None:
     }
 
 
-def test_without_a_previous_audit_there_are_no_rows() -> None:
+def test_without_a_previous_audit_there_are_no_rows():
     tables = tables_of(CASES) | {"previous_offset_expiry": arrow_schema("previous_offset_expiry").empty_table()}
     assert rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes") == []
 
@@ -53,7 +51,7 @@ FILES = files_of("expiry-4.3-after")
 
 
 @pytest.mark.parametrize("partition", one_of(*segments_of(FILES)))
-def test_offsets_removed_by_each_clean_up_of_a_broker_are_reported(partition: int) -> None:
+def test_offsets_removed_by_each_clean_up_of_a_broker_are_reported(partition):
     """An audit before each clean-up of 4.3.1, and one after it: the view reports exactly its removals as `removed`."""
     restarted_at = ANSWERS["expiry-4.3-before"]["ends"][str(partition)]
     checks = [check for check in tombstone_batches(partition) if check[0].next_offset >= restarted_at]
@@ -75,7 +73,7 @@ def test_offsets_removed_by_each_clean_up_of_a_broker_are_reported(partition: in
     assert removed_by_all
 
 
-def tombstone_batches(partition: int) -> Iterator[tuple[Border, int, set[tuple[Any, ...]]]]:
+def tombstone_batches(partition):
     """For each batch with tombstones: its start, the offset after it, and the names that it removes."""
     (path,) = segments_of(FILES)[partition]
     for records in read_segment(io.BytesIO(FILES[path])):
@@ -88,7 +86,7 @@ def tombstone_batches(partition: int) -> Iterator[tuple[Border, int, set[tuple[A
                 yield begin, int(header.last_offset[batch]) + 1, {removed_by(records.key(row) or b"") for row in rows}
 
 
-def removed_by(key: bytes) -> tuple[Any, ...]:
+def removed_by(key):
     """(group, topic, partition) of an offset tombstone's key, (group,) of any other's."""
     record_type, rest = int.from_bytes(key[:2], "big"), key[2:]
     names = []

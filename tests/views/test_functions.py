@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.messages.coordinator_records import java_hash, offsets_partition
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.expiry.cases import DAY, R
 from tests.expiry.frames import COMMON_NOW, all_passes, clean_up
 from tests.lake.table_rows import rows_of as table_rows
@@ -20,7 +18,7 @@ from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 SINCE_70, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
-def names(count: int) -> list[str]:
+def names(count):
     """Names of groups: of any characters, also beyond 16 bits, and the known one whose hash has no positive twin."""
     rng = random.Random(1)
     characters = [(1, 0x80), (0x80, 0xD800), (0xE000, 0x110000)]
@@ -30,7 +28,7 @@ def names(count: int) -> list[str]:
     return found
 
 
-def groups_of(named: list[str], partitions: int, **columns: Any) -> dict[str, pa.Table]:
+def groups_of(named, partitions, **columns):
     """Tables in which each group is in its own partition; partition 0 has been read."""
     rows = [{"group_id": name, "offsets_partition": offsets_partition(name, partitions), **columns} for name in named]
     read = [{"offsets_partition": 0}]
@@ -47,7 +45,7 @@ OF_GROUPS = """
 """
 
 
-def assert_hashed(views: Any, named: list[str]) -> None:
+def assert_hashed(views, named):
     said = {row["group_id"]: (row["hash"], row["p"], row["q"]) for row in rows_of(views, OF_GROUPS)}
     of_50 = {name: offsets_partition(name, 50) for name in named}
     assert said == {name: (java_hash(name), of_50[name], of_50[name]) for name in named}
@@ -56,13 +54,13 @@ def assert_hashed(views: Any, named: list[str]) -> None:
     ]
 
 
-def test_a_groups_partition_follows_from_javas_hash() -> None:
+def test_a_groups_partition_follows_from_javas_hash():
     named = names(2000)
     assert min(map(java_hash, named)) == -(1 << 31)
     assert_hashed(in_duckdb(groups_of(named, 50)), named)
 
 
-def count(named: list[str], partitions: int, read: int = 0, **columns: Any) -> int | None:
+def count(named, partitions, read=0, **columns):
     tables = groups_of(named, partitions, **columns)
     progress = {"audit_id": 1, "status": "finished", "partitions": [{"offsets_partition": read}]}
     views = in_duckdb(tables | {"audits": table_rows("audits", progress)})
@@ -70,7 +68,7 @@ def count(named: list[str], partitions: int, read: int = 0, **columns: Any) -> i
     return row["n"]
 
 
-def test_the_number_of_partitions_is_the_only_one_that_fits() -> None:
+def test_the_number_of_partitions_is_the_only_one_that_fits():
     assert count(names(100), 50) == 50
     assert count(names(100), 1) == 1
     assert count(names(100), 2000) == 2000
@@ -81,7 +79,7 @@ def test_the_number_of_partitions_is_the_only_one_that_fits() -> None:
     assert [count(even, 6, read) for read in (2, 5)] == [None, 6]
 
 
-def test_a_misplaced_group_excludes_the_numbers_that_it_fits() -> None:
+def test_a_misplaced_group_excludes_the_numbers_that_it_fits():
     here = names(100)
     tables = groups_of(here, 50, is_misplaced=False)
     elsewhere = {"group_id": "elsewhere", "offsets_partition": 99 % 50, "is_misplaced": True}
@@ -100,22 +98,22 @@ RELEASES = ["4.3.1", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
 NOW, PARTITIONS = COMMON_NOW, 40
 
 
-def micros(time_ms: int | None) -> int | None:
+def micros(time_ms):
     return None if time_ms is None else 1000 * time_ms
 
 
-def in_micros(row: dict[str, Any]) -> dict[str, Any]:
+def in_micros(row):
     is_time = {name: name.endswith("_timestamp") or name in TIMES for name in row}
     return {name: micros(value) if is_time[name] else value for name, value in row.items()}
 
 
-def judged(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[dict[str, Any]]:
+def judged(tables, release, retention_ms):
     """The decision on each committed offset by the rules."""
     offsets, _ = clean_up(tables, as_of=NOW, retention_ms=retention_ms, release_version=release)
     return [in_micros(row) for row in offsets]
 
 
-def in_tables(tables: dict[str, list[dict[str, Any]]], release: str) -> dict[str, pa.Table]:
+def in_tables(tables, release):
     """The current tables, with the decisions for retention R."""
     kept = ("offsets_partition", "group_id", "group_type", "state")
     bare = [{name: group[name] for name in kept} for group in tables["groups"]]
@@ -128,13 +126,13 @@ def in_tables(tables: dict[str, list[dict[str, Any]]], release: str) -> dict[str
     }
 
 
-def few(release: str) -> dict[str, list[dict[str, Any]]]:
+def few(release):
     """States that Kafka's classes cleaned up, in some offsets partitions."""
     tables = all_passes(f"kafka-{release if release == '4.3.1' else '3.9.2'}.jsonl.gz")[0]
     return {name: [row for row in rows if row["offsets_partition"] < PARTITIONS] for name, rows in tables.items()}
 
 
-def as_if_empty(row: dict[str, Any], now: int | None) -> dict[str, Any]:
+def as_if_empty(row, now):
     """The decision of a row as if the last member of its group had left `now`."""
     moment = row["expires_at_if_empty"]
     if moment in (None, row["expires_at"]):
@@ -149,9 +147,7 @@ COLUMNS = (
 TIMES = ("as_of", "base_timestamp", "expires_at", "expires_at_if_empty")
 
 
-def expected(
-    tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int, *, if_empty: bool = False
-) -> list[tuple[Any, ...]]:
+def expected(tables, release, retention_ms, *, if_empty=False):
     names = COLUMNS.split(", ")
     rows = judged(tables, release, retention_ms)
     if if_empty:
@@ -160,7 +156,7 @@ def expected(
     return sorted((tuple(row[name] for name in [*names, *TIMES]) for row in rows), key=repr)
 
 
-def said(views: Any, call: str) -> list[tuple[Any, ...]]:
+def said(views, call):
     rows = rows_of(views, f"SELECT {COLUMNS}, {', '.join(TIMES)} FROM expiring({call})")
     for row in rows:
         row |= {name: None if row[name] is None else (row[name] - SINCE_70) // MICROSECOND for name in TIMES}
@@ -168,7 +164,7 @@ def said(views: Any, call: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_expiring_offsets_for_any_retention_agree_with_the_rules(release: str, chosen: Chosen) -> None:
+def test_expiring_offsets_for_any_retention_agree_with_the_rules(release, chosen):
     tables = few(release)
     views = in_duckdb(in_tables(tables, release))
     assert said(views, "") == expected(tables, release, R)
@@ -184,7 +180,7 @@ def test_expiring_offsets_for_any_retention_agree_with_the_rules(release: str, c
 
 
 @pytest.mark.spark
-def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
+def test_spark_agrees_with_duckdb(spark):
     named, tables = names(300), few("4.3.1")
     views = InSpark(spark, groups_of(named, 50))
     assert_hashed(views, named)

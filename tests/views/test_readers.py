@@ -4,12 +4,10 @@ killed audit is in tests/crash/test_commit_points.py.)"""
 from __future__ import annotations
 
 import zipfile
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
@@ -17,7 +15,6 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import duckdb_views
 from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -30,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local, tmp_path_factory):
     """A broker's log before it was restarted, and after its expiry checks; then upkeep."""
     folder, retention_ms = tmp_path_factory.mktemp("lived in"), ANSWERS["expiry-4.3-after"]["retention_ms"]
     with zipfile.ZipFile(CORPORA) as archive:
@@ -42,13 +39,13 @@ def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "lake"
 
 
-def texts(table: pa.Table) -> list[str]:
+def texts(table):
     """The rows as texts, in an order of their own."""
     return sorted(map(repr, table.to_pylist(maps_as_pydicts="strict")))
 
 
 @pytest.mark.parametrize("name", one_of(*TABLES))
-def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lake: Path, name: str) -> None:
+def test_spark_deltalake_and_duckdb_read_the_same(spark, lake, name):
     """Names, types and values of every column of every table."""
     schema = arrow_schema(name)
     by_spark = Lake.open(spark, str(lake)).read(name).toArrow()
@@ -66,7 +63,7 @@ def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lake: Pat
 
 
 @pytest.mark.parametrize("name", one_of(*WITHOUT_RECORD_VIEWS))
-def test_both_dialects_agree(spark: SparkSession, lake: Path, name: str) -> None:
+def test_both_dialects_agree(spark, lake, name):
     """All are compared in test_dialects.py, too; here they read Delta tables."""
     by_spark = SparkReader(spark, Lake.open(spark, str(lake))).frame(f"SELECT * FROM {name}").toArrow()
     with duckdb_views(str(lake)) as connection:
@@ -75,13 +72,13 @@ def test_both_dialects_agree(spark: SparkSession, lake: Path, name: str) -> None
     assert texts(by_duckdb.cast(by_spark.schema)) == texts(by_spark)
 
 
-def test_an_earlier_audit_can_still_be_read(spark: SparkSession, lake: Path) -> None:
+def test_an_earlier_audit_can_still_be_read(spark, lake):
     then = LakeAsOfAudit(Lake.open(spark, str(lake)), 1)
     names = ("offset_commits", "committed_offsets", "previous_offset_expiry")
     ids = {name: {row.audit_id for row in then.read(name).select("audit_id").collect()} for name in names}
     assert ids == {"offset_commits": {1}, "committed_offsets": {1}, "previous_offset_expiry": set()}
 
 
-def test_a_place_without_a_lake_is_refused(tmp_path: Path) -> None:
+def test_a_place_without_a_lake_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no lake at"):
         duckdb_views(str(tmp_path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
-from tests.views.rebalance_cases import CASES, T0, Case, Reported, tables_of_cases, topic_id
+from tests.views.rebalance_cases import CASES, T0, Reported, tables_of_cases, topic_id
 from tests.views.recorded import LOGS, STORY, audited_log
 from tests.views.recorded import tables_of as tables_of_log
 
@@ -21,25 +20,24 @@ ALL = "SELECT * FROM rebalances ORDER BY offsets_partition, group_id, log_offset
 Row = dict[str, Any]
 
 
-def rebalances(tables: Any) -> list[Row]:
+def rebalances(tables):
     with in_duckdb(tables) as connection:
-        found: list[Row] = connection.sql(ALL).to_arrow_table().to_pylist()
-    return found
+        return connection.sql(ALL).to_arrow_table().to_pylist()
 
 
 @cache
-def handmade() -> dict[str, list[Row]]:
+def handmade():
     """The rows of each case. All are in one lake, most with the same group id in another partition."""
     rows = rebalances(tables_of_cases())
     return {case.name: [row for row in rows if row["offsets_partition"] == n] for n, case in enumerate(CASES)}
 
 
 @cache
-def recorded(log: str) -> list[Row]:
+def recorded(log):
     return rebalances(tables_of_log(log))
 
 
-def seconds(time: datetime | None) -> float | None:
+def seconds(time):
     return None if time is None else (time - T0).total_seconds()
 
 
@@ -51,12 +49,12 @@ def seconds(time: datetime | None) -> float | None:
         ("only racks changed", [None, None]),
     ],
 )
-def test_changed_topics_have_partitions_that_nobody_had_or_that_nobody_has_now(case: str, changed: list[Any]) -> None:
+def test_changed_topics_have_partitions_that_nobody_had_or_that_nobody_has_now(case, changed):
     assert [row["changed_topics"] for row in handmade()[case]] == changed
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_log(case: Case) -> None:
+def test_one_log(case):
     reported = [
         Reported(
             row["number"],
@@ -73,7 +71,7 @@ def test_one_log(case: Case) -> None:
     assert reported == list(case.reported)
 
 
-def test_every_cause_has_a_log() -> None:
+def test_every_cause_has_a_log():
     assert {row["cause"] for rows in handmade().values() for row in rows} == {
         *("group_type_changed", "members_changed", "member_joined", "member_left", "subscription_changed"),
         *("assignor_changed", "member_replaced", "topology_changed", "topic_metadata_changed"),
@@ -81,7 +79,7 @@ def test_every_cause_has_a_log() -> None:
     }
 
 
-def test_a_row_says_who_when_and_where() -> None:
+def test_a_row_says_who_when_and_where():
     row = dict(handmade()["one leaves, and the other is reported later"][-1])
     assert row.pop("offsets_partition") == [case.name for case in CASES].index(
         "one leaves, and the other is reported later"
@@ -107,7 +105,7 @@ def test_a_row_says_who_when_and_where() -> None:
     }
 
 
-def test_a_classic_rebalance_has_the_time_at_which_all_had_joined() -> None:
+def test_a_classic_rebalance_has_the_time_at_which_all_had_joined():
     rows = handmade()["all leave"]
     joined = [seconds(row["joined_timestamp"]) for row in rows]
     assert joined == [58, 118, None]
@@ -116,14 +114,14 @@ def test_a_classic_rebalance_has_the_time_at_which_all_had_joined() -> None:
     assert [row["left_member_ids"] for row in rows] == [[], [], ["a", "b"]]
 
 
-def test_a_static_member_under_another_id_neither_joined_nor_left() -> None:
+def test_a_static_member_under_another_id_neither_joined_nor_left():
     rows = handmade()["a static member replaced again and again, until its session ends"]
     assert [(row["joined_member_ids"], row["left_member_ids"]) for row in rows] == [(["a"], []), ([], ["c"])]
     *_, row = handmade()["a static member under another id, within a generation and in a new one"]
     assert (row["joined_member_ids"], row["left_member_ids"]) == ([], [])
 
 
-def test_a_rebalance_without_members_takes_no_time_and_where_the_clock_is_set_back_none_is_known() -> None:
+def test_a_rebalance_without_members_takes_no_time_and_where_the_clock_is_set_back_none_is_known():
     assert [row["duration_ms"] for row in handmade()["the last one leaves"]] == [0, 0]
     assert [row["duration_ms"] for row in handmade()["the clock is set back while it lasts"]] == [0, 1500, None]
 
@@ -131,7 +129,7 @@ def test_a_rebalance_without_members_takes_no_time_and_where_the_clock_is_set_ba
 # ---- recorded logs
 
 
-def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
+def versions(log, name):
     """Version rows of each group of a log, in their order."""
     found = defaultdict(list)
     for row in audited_log(log).rows(name):
@@ -143,7 +141,7 @@ some_logs = pytest.mark.parametrize("log", one_of(*LOGS))
 
 
 @some_logs
-def test_every_generation_and_every_epoch_is_reported_once(log: str) -> None:
+def test_every_generation_and_every_epoch_is_reported_once(log):
     """Read from the records' own values, one after the other."""
     numbers = defaultdict(list)
     for row in audited_log(log).rows("group_records"):
@@ -167,7 +165,7 @@ def test_every_generation_and_every_epoch_is_reported_once(log: str) -> None:
 
 
 @some_logs
-def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log: str) -> None:
+def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log):
     """Stable, or Empty, for the first time at the epoch: what the state machine makes of all members together. Unless
     it was the last one behind that left: a record later the next epoch begins."""
     states, members = versions(log, "group_versions"), versions(log, "group_member_versions")
@@ -194,14 +192,14 @@ def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log:
 
 
 @some_logs
-def test_members_that_joined_and_left_agree_with_their_versions(log: str) -> None:
+def test_members_that_joined_and_left_agree_with_their_versions(log):
     """Members by their versions, at one rebalance and at the next. A static member under another id is the same."""
     members = versions(log, "group_member_versions")
     static = {v["member_id"]: v["group_instance_id"] for each in members.values() for v in each if not v["is_removed"]}
-    before: dict[tuple[int, str], set[str]] = {}
+    before = {}
     for row in recorded(log):
         group = (row["offsets_partition"], row["group_id"])
-        there: set[str] = set()
+        there = set()
         for version in members[group]:
             if version["log_offset"] <= row["log_offset"]:
                 (there.discard if version["is_removed"] else there.add)(version["member_id"])
@@ -217,7 +215,7 @@ def test_members_that_joined_and_left_agree_with_their_versions(log: str) -> Non
         before[group] = there
 
 
-def causes(log: str, group_id: str) -> list[str]:
+def causes(log, group_id):
     return [row["cause"] for row in recorded(log) if row["group_id"] == group_id]
 
 
@@ -242,13 +240,13 @@ DONE = {
 
 
 @pytest.mark.parametrize("recording", one_of(*{log: None for log, _ in DONE}))
-def test_causes_agree_with_the_scripts_of_the_recordings(recording: str) -> None:
+def test_causes_agree_with_the_scripts_of_the_recordings(recording):
     for log, group_id in DONE:
         if log == recording:
             assert causes(log, group_id) == DONE[log, group_id], group_id
 
 
-def test_a_rebalance_that_waits_for_a_member_is_still_running() -> None:
+def test_a_rebalance_that_waits_for_a_member_is_still_running():
     (row,) = [row for row in recorded("kip848-4.3") if row["outcome"] == "running"]
     assert row["group_id"] == "ledger-1363b6"
     assert ANSWERS["kip848-4.3"]["groups"]["ledger-1363b6"]["state"] == "Reconciling"
@@ -277,7 +275,7 @@ STORY_CAUSES = {
 LAST_HOUR = {"fraud-scoring": {"member_replaced"}, "returns-sync": {JOINED}}
 
 
-def test_every_rebalance_of_the_story_is_reported_and_no_other() -> None:
+def test_every_rebalance_of_the_story_is_reported_and_no_other():
     events = {(e["offsets_partition"], place): e for e in STORY["events"] for place in e["log_offsets"]}
     reported = defaultdict(set)
     for row in recorded("story"):
@@ -301,7 +299,7 @@ def test_every_rebalance_of_the_story_is_reported_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("log", LOGS)
-def test_every_rebalance_of_every_group_type_has_one_time(log: str) -> None:
+def test_every_rebalance_of_every_group_type_has_one_time(log):
     """Where its record has one: message format 0 has none."""
     for row in recorded(log):
         times = (row["started_timestamp"], row["finished_timestamp"])

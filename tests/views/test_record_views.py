@@ -7,15 +7,12 @@ import json
 import random
 import re
 import zipfile
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupRecordDecoder, RecordType
 from kgroups_spark.messages.schema import parse_definition
@@ -74,9 +71,9 @@ LACKS = {
 
 
 @cache
-def recorded() -> tuple[Pair, ...]:
+def recorded():
     """Keys and values of all corpora's records of these types."""
-    pairs: list[Pair] = []
+    pairs = []
     with zipfile.ZipFile(CORPORA) as archive:
         for name in sorted(archive.namelist()):
             if name.startswith("logs/") and name.endswith(".log"):
@@ -85,7 +82,7 @@ def recorded() -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _of_groups(chunks: Iterable[RecordColumns]) -> list[Pair]:
+def _of_groups(chunks):
     found = []
     for chunk in chunks:
         for row in range(len(chunk)):
@@ -95,9 +92,9 @@ def _of_groups(chunks: Iterable[RecordColumns]) -> list[Pair]:
     return found
 
 
-def handmade() -> list[Pair]:
+def handmade():
     """Records that no corpus has: all types and versions, early-access layouts, odd blobs, extreme numbers."""
-    pairs: list[Pair] = [(key, value) for key, value in records() if key[1] >= 2]
+    pairs = [(key, value) for key, value in records() if key[1] >= 2]
     pairs += [(key, None) for number, key in KEY_OF_TYPE.items() if number >= 2]
     pairs += [(KEY_OF_TYPE[number], value) for number, _, value, _ in EARLY]
     early_9 = b"\0\0\2" + bytes(range(16)) + b"\2t" + bytes.fromhex("00000002 02 00000000 02 0272 00 00") + b"\0"
@@ -124,7 +121,7 @@ def handmade() -> list[Pair]:
     return pairs
 
 
-def group_records(pairs: Iterable[Pair]) -> pa.Table:
+def group_records(pairs):
     """The table: record n is at log offset n of partition 7."""
     decoder, rows = GroupRecordDecoder(), []
     for number, (key, value) in enumerate(pairs):
@@ -135,7 +132,7 @@ def group_records(pairs: Iterable[Pair]) -> pa.Table:
     return rows_of("group_records", *rows)
 
 
-def place(number: int) -> Row:
+def place(number):
     """The columns that all types share. Some records have a producer, and some have no time."""
     return {
         "audit_id": 1 + number % 2,
@@ -147,9 +144,9 @@ def place(number: int) -> Row:
     }
 
 
-def expected(pairs: Iterable[Pair]) -> dict[str, list[Row]]:
+def expected(pairs):
     """The rows of every view; of tombstones, and of another layout's fields, what is null is left out."""
-    rows: dict[str, list[Row]] = {name: [] for name in NAMES.values()}
+    rows = {name: [] for name in NAMES.values()}
     for number, (key, value) in enumerate(pairs):
         found = group_record(GroupRecordDecoder(), key, value)
         assert found["outcome"] in ("ok", "tombstone")
@@ -162,7 +159,7 @@ def expected(pairs: Iterable[Pair]) -> dict[str, list[Row]]:
     return rows
 
 
-def _value(found: Row) -> Row:
+def _value(found):
     number, version, layout = found["record_type"], found["version"], found["layout"].lstrip("?")
     if layout[:1] in ("", "?") and number != 9:
         layout = "released"
@@ -175,11 +172,11 @@ def _value(found: Row) -> Row:
     return row | ({"layout": layout} if lacks else {})
 
 
-def _snake(fields: Row) -> Row:
+def _snake(fields):
     return {re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name): value for name, value in fields.items()}
 
 
-def _column(name: str, value: Any, version: int, protocol: str) -> Any:
+def _column(name, value, version, protocol):
     if version < SINCE.get(name, 0) or value is None:
         return None
     if name in TIMES:
@@ -192,7 +189,7 @@ def _column(name: str, value: Any, version: int, protocol: str) -> Any:
     return _struct(value, version, protocol) if isinstance(value, dict) else value
 
 
-def _struct(value: Row, version: int, protocol: str) -> Row:
+def _struct(value, version, protocol):
     struct = {}
     for name, one in _snake(value).items():
         if isinstance(one, dict) and "version" in one:
@@ -207,7 +204,7 @@ def _struct(value: Row, version: int, protocol: str) -> Row:
     return struct
 
 
-def without_nulls(value: Any) -> Any:
+def without_nulls(value):
     """The value without fields that are null, at every depth."""
     if isinstance(value, dict):
         return {name: without_nulls(one) for name, one in value.items() if one is not None}
@@ -221,22 +218,22 @@ COMMON = {
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
+def pairs():
     return [*recorded(), *handmade()]
 
 
 @pytest.fixture(scope="module")
-def expected_rows(pairs: list[Pair]) -> dict[str, list[Row]]:
+def expected_rows(pairs):
     return expected(pairs)
 
 
 @pytest.fixture(scope="module")
-def table(pairs: list[Pair]) -> pa.Table:
+def table(pairs):
     return group_records(pairs)
 
 
 @pytest.fixture(scope="module")
-def by_duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
+def by_duckdb(table):
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("group_records", table)
@@ -246,26 +243,24 @@ def by_duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
 
 
 @pytest.fixture(scope="module")
-def by_spark(spark: SparkSession, table: pa.Table) -> SparkSession:
+def by_spark(spark, table):
     frame_of(spark, table, TABLES["group_records"].schema).createOrReplaceTempView("group_records")
     for name in RECORD_VIEWS:
         spark.sql(view_sql(name, "spark"))
     return spark
 
 
-def read(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
+def read(connection, name):
     return connection.sql(f"SELECT * FROM {name} ORDER BY log_offset").to_arrow_table()
 
 
-def test_every_record_type_has_a_view() -> None:
+def test_every_record_type_has_a_view():
     # Type 9 was only in early-access releases.
     assert set(NAMES) == {9, *(number for number in KEY_OF_TYPE if number >= 2)}
 
 
 @pytest.mark.parametrize("name", NAMES.values())
-def test_every_row_and_field_equals_the_slow_decoders(
-    by_duckdb: duckdb.DuckDBPyConnection, expected_rows: dict[str, list[Row]], name: str
-) -> None:
+def test_every_row_and_field_equals_the_slow_decoders(by_duckdb, expected_rows, name):
     rows, its = read(by_duckdb, name), expected_rows[name]
     assert its and any(row["is_tombstone"] for row in its)
     assert [without_nulls(row) for row in rows.to_pylist()] == [without_nulls(row) for row in its]
@@ -273,7 +268,7 @@ def test_every_row_and_field_equals_the_slow_decoders(
 
 
 @pytest.mark.parametrize("name", some_of(4, *NAMES.values()))
-def test_both_dialects_agree(by_duckdb: duckdb.DuckDBPyConnection, by_spark: SparkSession, name: str) -> None:
+def test_both_dialects_agree(by_duckdb, by_spark, name):
     one, other = read(by_duckdb, name), by_spark.table(name).orderBy("log_offset").toArrow()
     assert one.column_names == other.column_names
     # Names and types at every depth: a field that one of them lacks, or has as another type, cannot be cast.
@@ -284,7 +279,7 @@ def test_both_dialects_agree(by_duckdb: duckdb.DuckDBPyConnection, by_spark: Spa
     assert all(commented.values())
 
 
-def test_a_field_with_two_types_in_two_layouts_is_refused() -> None:
+def test_a_field_with_two_types_in_two_layouts_is_refused():
     layout = {"name": "XValue", "type": "coordinator-value", "validVersions": "0", "flexibleVersions": "0+"}
     one, other = (
         parse_definition(

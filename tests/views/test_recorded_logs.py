@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -21,22 +18,19 @@ COLUMNS = (
 )
 
 
-def health(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
+def health(tables):
     with in_duckdb(tables) as connection:
-        found: list[tuple[Any, ...]] = connection.sql(
-            f"SELECT {', '.join(COLUMNS)} FROM topic_health ORDER BY offsets_partition"
-        ).fetchall()
-    return found
+        return connection.sql(f"SELECT {', '.join(COLUMNS)} FROM topic_health ORDER BY offsets_partition").fetchall()
 
 
 @pytest.mark.parametrize("log", some_of(2, *LOGS))
-def test_the_numbers_of_a_recorded_log_are_those_of_its_records(log: str) -> None:
+def test_the_numbers_of_a_recorded_log_are_those_of_its_records(log):
     """Counted by hand: keys whose newest record is a value, tombstones, and the rest."""
     result = audited_log(log)
     read = result.nights[-1].audit.partitions or ()
     pending = {(row["offsets_partition"], row["log_offset"]) for row in result.rows("pending_offsets")}
-    keys: dict[tuple[Any, ...], bool] = {}
-    tombstones: dict[int, int] = {}
+    keys = {}
+    tombstones = {}
     for row in result.rows("group_records"):
         its = [row[name] for name in ("record_type", "group_id", "member_id", "regular_expression")]
         keys[(row["offsets_partition"], *its)] = row["value"] is not None
@@ -62,16 +56,15 @@ def test_the_numbers_of_a_recorded_log_are_those_of_its_records(log: str) -> Non
 # Views topic_ids and stale_offsets over recorded logs; topic_ids.sql has their cases.
 
 
-def rows(tables: dict[str, pa.Table], query: str) -> list[tuple[Any, ...]]:
+def rows(tables, query):
     with in_duckdb(tables) as connection:
-        found: list[tuple[Any, ...]] = connection.sql(query).fetchall()
-    return found
+        return connection.sql(query).fetchall()
 
 
 CREATED_AGAIN = "SELECT DISTINCT topic FROM topic_ids WHERE number > 1"
 
 
-def test_a_topic_that_a_broker_created_again() -> None:
+def test_a_topic_that_a_broker_created_again():
     """`doomed` was deleted and created again; one of its two groups, a simple one, committed on it again."""
     tables = tables_of("classic-4.3")
     assert rows(tables, CREATED_AGAIN) == [("doomed.10356e",)]
@@ -80,7 +73,7 @@ def test_a_topic_that_a_broker_created_again() -> None:
     assert rows(tables, "SELECT * FROM stale_offsets") == []
 
 
-def test_the_one_topic_that_the_story_created_again_is_reported() -> None:
+def test_the_one_topic_that_the_story_created_again_is_reported():
     (recreated,) = {event["topic"] for event in STORY["events"] if event["what"] == "topic_recreated"}
     first = min(e["at_ms"] for e in STORY["events"] if e["what"] == "first_commit_of_new_topic")
     tables = tables_of("story")
@@ -92,9 +85,9 @@ def test_the_one_topic_that_the_story_created_again_is_reported() -> None:
 # View group_topics over the story; group_topics.sql has its cases.
 
 
-def test_members_in_the_story_read_the_topics_that_it_names() -> None:
-    reported: dict[str, set[str]] = {}
-    sources: dict[str, set[str]] = {}
+def test_members_in_the_story_read_the_topics_that_it_names():
+    reported = {}
+    sources = {}
     for _, group_id, topic, source in in_duckdb(tables_of("story")).sql("FROM group_topics").fetchall():
         if source != "committed":
             reported.setdefault(group_id, set()).add(topic)
@@ -113,7 +106,7 @@ CORPUS = "streams-4.3"
 TOPIC_OF = {"0": "words", "1": "repartition"}
 
 
-def test_active_tasks_are_partitions_of_their_subtopologies_topics() -> None:
+def test_active_tasks_are_partitions_of_their_subtopologies_topics():
     query = "SELECT group_id, member_id, topic, partition FROM partition_owners WHERE valid_to IS NULL"
     owned = {tuple(row.values()) for row in rows_of(in_duckdb(tables_of(CORPUS)), query)}
     expected = set()
@@ -132,7 +125,7 @@ def test_active_tasks_are_partitions_of_their_subtopologies_topics() -> None:
     }
 
 
-def test_each_committed_offset_of_a_streams_group_has_an_owner() -> None:
+def test_each_committed_offset_of_a_streams_group_has_an_owner():
     query = "SELECT group_id, owner_member_id, topic, partition FROM offset_history WHERE committed_offset IS NOT NULL"
     rows = rows_of(in_duckdb(tables_of(CORPUS)), query)
     [group_id] = [
@@ -155,7 +148,7 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def views() -> duckdb.DuckDBPyConnection:
+def views():
     """A recording whose records have no times."""
     found = dict(tables_of("kip848-4.3"))
     for name, table in found.items():
@@ -167,7 +160,7 @@ def views() -> duckdb.DuckDBPyConnection:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_valid_to_is_null_for_the_current_state_alone(views: duckdb.DuckDBPyConnection, view: str) -> None:
+def test_valid_to_is_null_for_the_current_state_alone(views, view):
     is_newest = f"row_number() OVER (PARTITION BY {VIEWS[view]} ORDER BY log_offset DESC) = 1"
     if view == "partition_owners":
         is_newest = "released_log_offset IS NULL"

@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.sql.views import KNOWN_HISTORY, RECORD_VIEWS, known_history_sql, view_sql, with_what_they_need
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -24,18 +20,16 @@ from tests.views.recorded import tables_of
 # The scans of a query's plan, in both engines: which columns they read, and by which filters.
 
 
-def scans_of_spark(asked: DataFrame) -> list[tuple[str, str]]:
+def scans_of_spark(asked):
     """The table of each scan, and the filters that choose its files and row groups."""
     asked.sparkSession.conf.set("spark.sql.maxMetadataStringLength", "10000")
     plan = asked._jdf.queryExecution().executedPlan().toString()
-    found: list[tuple[str, str]] = re.findall(
-        r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan
-    )
+    found = re.findall(r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan)
     assert plan.count("FileScan") == len(found) > 0
     return found
 
 
-def scans_of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[set[str], str]]:
+def scans_of_duckdb(connection, query):
     """The columns that each scan reads, and its filters."""
     [(_, text)] = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
     waiting = list(json.loads(text))
@@ -67,7 +61,7 @@ WITHOUT_GROUPS = {"transaction_markers", "audits", "checkpoints"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The tables as Parquet files, so that plans show what is read of them."""
     folder = tmp_path_factory.mktemp("tables")
     tables = tables_of("kip848-4.3")
@@ -76,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def statements(dialect: Any) -> Iterator[str]:
+def statements(dialect):
     for name in with_what_they_need([*VIEWS, *AS_OF]):
         if name not in TABLES:
             is_known = name == KNOWN_HISTORY
@@ -84,7 +78,7 @@ def statements(dialect: Any) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def by_spark(spark: SparkSession, folder: Path) -> SparkSession:
+def by_spark(spark, folder):
     for name, table in TABLES.items():
         spark.read.schema(table.schema).parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     for made in statements("spark"):
@@ -93,7 +87,7 @@ def by_spark(spark: SparkSession, folder: Path) -> SparkSession:
 
 
 @pytest.fixture(scope="module")
-def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
+def by_duckdb(folder):
     connection = duckdb.connect()
     for name in TABLES:
         connection.register(name, ds.dataset(folder / f"{name}.parquet"))
@@ -103,7 +97,7 @@ def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 @pytest.mark.parametrize("name", some_of(2, *VIEWS))
-def test_in_spark(by_spark: SparkSession, name: str) -> None:
+def test_in_spark(by_spark, name):
     where = "offsets_partition = 1" if name in BY_PARTITION else WHERE
     for table, filters in scans_of_spark(by_spark.sql(f"SELECT * FROM {name} WHERE {where}")):
         # Spark does not see that the join with topologies is about one group, which has one or two of them.
@@ -115,7 +109,7 @@ def test_in_spark(by_spark: SparkSession, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_in_duckdb(by_duckdb: duckdb.DuckDBPyConnection, name: str) -> None:
+def test_in_duckdb(by_duckdb, name):
     where = "offsets_partition = 1" if name in BY_PARTITION else WHERE
     scans = list(scans_of_duckdb(by_duckdb, f"SELECT * FROM {name} WHERE {where}"))
     assert scans
@@ -128,9 +122,7 @@ def test_in_duckdb(by_duckdb: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", one_of(*AS_OF))
-def test_a_moment_of_one_group_is_read_from_its_partition(
-    by_spark: SparkSession, by_duckdb: duckdb.DuckDBPyConnection, name: str
-) -> None:
+def test_a_moment_of_one_group_is_read_from_its_partition(by_spark, by_duckdb, name):
     query = f"SELECT * FROM {name}(TIMESTAMP '2026-11-20 00:00:00Z') WHERE {WHERE}"
     scans = [each for each in scans_of_spark(by_spark.sql(query)) if each[0] in HISTORY]
     assert len(scans) >= 5 and all("EqualTo(offsets_partition,1)" in filters for _, filters in scans)
@@ -142,9 +134,7 @@ def test_a_moment_of_one_group_is_read_from_its_partition(
 
 
 @pytest.mark.parametrize("name", one_of(*RECORDS))
-def test_records_of_one_type_from_one_place_on(
-    by_spark: SparkSession, by_duckdb: duckdb.DuckDBPyConnection, name: str
-) -> None:
+def test_records_of_one_type_from_one_place_on(by_spark, by_duckdb, name):
     query = f"SELECT log_offset FROM {name} WHERE {WHERE} AND log_offset >= 100"
     [(_, filters)] = scans_of_spark(by_spark.sql(query))
     number = RECORD_VIEWS[name].number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import pyarrow as pa
 import pytest
 
 from tests.chosen import some_of
@@ -12,7 +11,7 @@ from tests.logs.corpora import ANSWERS
 from tests.nights import broker_answers
 from tests.views.arrow_tables import in_duckdb
 from tests.views.outcome_cases import SLOT, at
-from tests.views.rebalance_cases import UNSTABLE, Period, Row, tables_of_unstable
+from tests.views.rebalance_cases import UNSTABLE, Period, tables_of_unstable
 from tests.views.recorded import STORY
 from tests.views.recorded import tables_of as tables_of_log
 
@@ -22,24 +21,23 @@ VIEWS = ("last_audit", "effective_commits", "unstable_periods")
 QUERY = "SELECT * FROM unstable_periods ORDER BY offsets_partition, group_id, topic, partition, from_log_offset"
 
 
-def periods(tables: dict[str, pa.Table]) -> list[Row]:
+def periods(tables):
     with in_duckdb(tables) as connection:
-        found: list[Row] = connection.sql(QUERY).to_arrow_table().to_pylist()
-    return found
+        return connection.sql(QUERY).to_arrow_table().to_pylist()
 
 
 @cache
-def handmade() -> list[Row]:
+def handmade():
     return periods(tables_of_unstable())
 
 
 @cache
-def recorded(log: str) -> list[Row]:
+def recorded(log):
     return periods(tables_of_log(log))
 
 
 @pytest.mark.parametrize("number", range(len(UNSTABLE)), ids=[case.name for case in UNSTABLE])
-def test_one_offset(number: int) -> None:
+def test_one_offset(number):
     rows = [row for row in handmade() if row["offsets_partition"] == number]
     reported = [Period(row["from_log_offset"], row["to_log_offset"], row["ended_by"]) for row in rows]
     assert reported == list(UNSTABLE[number].periods)
@@ -56,18 +54,18 @@ JAVA = sorted(name for name, answer in ANSWERS.items() if "unstable" in answer a
 
 
 @pytest.mark.parametrize("log", some_of(3, *JAVA))
-def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstable(log: str) -> None:
+def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstable(log):
     still = [row for row in recorded(log) if row["ended_by"] is None]
     ours, said = broker_answers.pending_offsets(lambda _: still, ANSWERS[log])
     assert ours == said
 
 
-def test_recordings_have_periods_with_every_kind_of_end() -> None:
+def test_recordings_have_periods_with_every_kind_of_end():
     ends = {row["ended_by"] for row in recorded("transactions-4.3")}
     assert ends == {None, "committed", "aborted", "tombstone"}
 
 
-def test_the_storys_aborted_and_open_transactions_are_reported_and_no_others() -> None:
+def test_the_storys_aborted_and_open_transactions_are_reported_and_no_others():
     reported = {
         (r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"]) for r in recorded("story")
     }
