@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets import removals
-from kgroups_spark.offsets.columns import (
-    NEVER,
-    Places,
-    SlotRange,
-)
+from kgroups_spark.offsets.columns import ALONE, NEVER, Places, SlotRange, number_slots
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
@@ -236,3 +233,12 @@ def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(chun
         assert reported == ends(audited), seed
         known += sum(outcome is not None for outcome, _ in reported.values())
     assert known > (300 if chosen.every else 0)
+
+
+def test_slots_are_numbered_by_group_topic_and_partition():
+    group_id, topic = (pa.array(texts).dictionary_encode() for texts in (["g", "g", "g", "a"], ["t"] * 4))
+    keys = {"group_id": group_id, "topic": topic, "partition": pa.array([1, 1, 0, 0], pa.int32())}
+    slot, slots = number_slots(pa.table(keys | {"log_offset": [0] * len(keys["topic"])}), ALONE)
+    assert slot.tolist() == [2, 2, 1, 0]
+    assert slots.groups.take(pa.array(slots.group)).to_pylist() == ["a", "g", "g"]
+    assert slots.partition.tolist() == [0, 0, 1]
