@@ -35,8 +35,9 @@ LAKE ?= ./lake
 # Bytecode is kept, also where the environment says otherwise: each process of the tests reads them in 7 s of CPU with
 # it, in 18 s without, and each command that they start compiles all that it imports.
 test test-fast soak: export PYTHONDONTWRITEBYTECODE =
-# Two processes, each with a Spark session of its own; a file's tests share what its fixtures have made.
-PYTEST_ARGS ?= -n 2 --dist loadfile
+# Three processes on two cores, because a third of the time is waiting for brokers and browsers. The first one has the
+# Spark session; a file's tests share what its fixtures have made.
+PYTEST_ARGS ?= -n 3 --dist loadfile
 
 # Debian's names for it, then others'.
 BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)

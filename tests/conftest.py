@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
     from kgroups_spark.lake.local import Local
 
-# Files that take minutes, the longest first: a free process takes the next file, and a long file that starts last makes
-# the other processes wait. All other files come later.
+# Files that take half a minute and more, the longest first: a free process takes the next file, and a long file that
+# starts last makes the other processes wait. All other files come later.
 LONG_FILES = (
-    "platforms/test_standalone.py",
     "broker/test_coordinators.py",
-    "audit/test_both_engines.py",
-    "audit/test_rebuild.py",
-    "crash/test_kills.py",
-    "crash/test_commit_points.py",
-    "platforms/test_object_storage.py",
-    "broker/test_secrets.py",
-    "broker/test_logs_that_changed.py",
+    "platforms/test_standalone.py",
     "broker/test_two_brokers.py",
-    "crash/test_storage.py",
+    "report/test_queries.py",
+    "findings/test_findings.py",
+    "report/test_in_browser.py",
+    "test_installation.py",
+    "test_api.py",
+    "views/test_dialects.py",
+    "broker/test_secrets.py",
     "cli/test_engines.py",
-    "upkeep/test_maintain.py",
+    "cli/test_screens.py",
+    "crash/test_commit_points.py",
 )
 
 # Folders and files with tests that start Spark, brokers, a browser or notebooks as separate processes.
