@@ -45,8 +45,7 @@ _RELATIVE = re.compile(r"([+-]?)((?:[0-9]+(?:ms|[smhd]))+)")
 
 
 def parse_moment(text: str) -> int | FromAsOf:
-    """A time as in `parse_time`, or a duration: `2d` and `-2d` are two days before as_of, `+2d` after it. Raises
-    ValueError."""
+    """As `parse_time`, or a duration: `2d` and `-2d` are two days before as_of, `+2d` after. Raises ValueError."""
     relative = _RELATIVE.fullmatch(text.strip().lower())
     if relative is None:
         return parse_time(text)

@@ -54,8 +54,7 @@ REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "qu
 
 
 class DecodeTask(NamedTuple):
-    """The quarantined records that decode now, as rows of their tables. `counts_traffic`: group_traffic gets them,
-    too."""
+    """The quarantined records that decode now, as rows of their tables. `counts_traffic`: also of group_traffic."""
 
     audit_id: int
     stored: StoredHistory
@@ -136,12 +135,8 @@ def topics_in_history(lake: Lake, *conditions: Condition) -> list[Sighting]:
 
 
 def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
-    """Rebuilds the tables that follow from history, by the rules of a release, and the state of the last finished
-    audit.
-
-    `as_of_ms`: also rebuilds the current tables, with expiry as of then (epoch ms). None: the audit goes on, and
-    rewrites them itself. Afterwards `work.state` is the rebuilt state.
-    """
+    """Rebuilds the tables that follow from history, by the rules of a release, and sets `work.state`. `as_of_ms`: also
+    the current tables, with expiry as of then (epoch ms); None: the audit goes on, and rewrites them itself."""
     return _Rebuild(work, as_of_ms).run()
 
 
@@ -202,8 +197,7 @@ class _Rebuild:
         return found.rows
 
     def _topics(self, *, has_decoded: bool) -> list[Sighting]:
-        """The names that the table `topics` lacks: those in records that were decoded again, or those of all history if
-        the table was lost."""
+        """The names that `topics` lacks: of records decoded again, or of all history if the table was lost."""
         if not self.work.then.rows("topics", ["topic_id"]).num_rows:
             return topics_in_history(self.work.lake)
         return topics_in_history(self.work.lake, *self._ours) if has_decoded else []

@@ -121,10 +121,8 @@ def plan_state_logs(
     delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS,
     accept: bool = False,
 ) -> StatePlan:
-    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster.
-
-    `lake`: given once the claim is taken; it has the known damage in quarantine.
-    """
+    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster. `lake`:
+    given once the claim is taken; it has the known damage in quarantine."""
     plans = {}
     for topic, given in logs.items():
         last = before.of_state_log(topic) if before else None
@@ -153,8 +151,7 @@ def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | 
     return max((at for at in (known, newest) if at is not None), default=None)
 
 
-# `share_partitions` and `share_batches` completed: the share coordinator's state, the group coordinator's list of
-# partitions, and names of topics.
+# `share_partitions` and `share_batches` completed by the group coordinator's list and names of topics.
 
 
 SHARES = ("share_partitions", "share_batches")
@@ -181,11 +178,8 @@ def complete_shares(writer: LakeWriter, stored: Sequence[pa.Table]) -> None:
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
-    """The contents of each group's newest listing; none of a group that was no share group later.
-
-    A deleted group leaves a tombstone of its listing. The cleaner may remove it before an audit reads it. Then a
-    correction (R6) removes the group, or makes it a new one of another type, and history has no end of the listing.
-    """
+    """Each group's newest listing, if it has not become another group. Where the cleaner took a listing's tombstone, a
+    correction (R6) removes the group or makes it one of another type; history has no end of the listing."""
     listings = _newest_of_each(_rows_of(lake, "group_records", "value", Condition("record_type", "==", LISTING)))
     if not listings:
         return []

@@ -158,10 +158,7 @@ class BrokerConnection:
     """A connection that is open and authenticated. Not for several threads."""
 
     def __init__(self, address: Address, settings: Mapping[str, Any], timeout: float) -> None:
-        """`settings`: see ClientProperties; `timeout` in seconds for all of it.
-
-        Raises Disconnected, KgroupsError.
-        """
+        """`settings`: see ClientProperties; `timeout` in seconds for all of it. Raises Disconnected, KgroupsError."""
         self.address = address
         is_sasl = str(settings.get("security_protocol")).startswith("SASL_")
         self._may_need_sasl = not is_sasl  # until the first answer after ApiVersions
@@ -190,11 +187,8 @@ class BrokerConnection:
         return now - self._used_at >= IDLE or (self._session_ends_at is not None and now >= self._session_ends_at)
 
     def send(self, request: Any, timeout: float, *, longest_throttle: float = 60.0) -> Any:
-        """The answer, `timeout` seconds at most after the time for which the broker throttles us.
-
-        Raises Disconnected, KafkaRefused (no version of the request that both sides know), Throttled (for longer than
-        `longest_throttle`, in seconds).
-        """
+        """The answer, `timeout` seconds at most after the time for which the broker throttles us. Raises Disconnected,
+        KafkaRefused (no common version of the request), Throttled (longer than `longest_throttle` seconds)."""
         throttled = max(0.0, self._ready_at - time.monotonic())
         if throttled > longest_throttle:
             raise Throttled(
@@ -234,8 +228,7 @@ class BrokerConnection:
         return f"the broker at {place_of(self.address)}"
 
     def _negotiate(self, deadline: float) -> Any:
-        """The broker's answer to ApiVersions. A broker older than our version of the request reports its own
-        (KIP-511)."""
+        """The answer to ApiVersions. A broker older than our version of the request reports its own (KIP-511)."""
         version: int = ApiVersionsRequest.max_version
         while True:
             response = self._exchange(api_versions_request(version), deadline)

@@ -61,11 +61,8 @@ class Groups:
         batch_offset: int | None = None,
     ) -> None:
         """Replays a record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
-
-        `value_version` matters only for GroupMetadata values (T8, and what the release reads); None counts as 0.
-        `batch_offset` is the base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's
-        load fails at the record.
-        """
+        `value_version` (None: 0) matters only for GroupMetadata (T8). `batch_offset`: base offset of its batch, None:
+        unknown. Raises ReplayFailure if the release's load fails at the record."""
         if record_type not in self.release.record_types:
             if record_type in self.release.unreplayable_types:
                 raise ReplayFailure(f"Received an unknown record type {record_type}")

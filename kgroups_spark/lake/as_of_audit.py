@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LakeAsOfAudit:
-    """The tables as audit `audit_id` left them (0: before the first audit), and the ledger at `ledger_version` (None:
-    its newest version)."""
+    """The tables as audit `audit_id` left them (0: before the first). `ledger_version` None: the newest."""
 
     lake: Lake
     audit_id: int
@@ -53,8 +52,7 @@ class LakeAsOfAudit:
 
     @classmethod
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
-        """The lake as of its last finished audit, with the version of the ledger that names it. Raises KgroupsError if
-        the ledger's newest file is empty."""
+        """The lake as of its last finished audit. Raises KgroupsError if the ledger's newest file is empty."""
         log = lake.table("audits")
         version = log.version()
         if log.entry(version) == "":
@@ -103,8 +101,7 @@ class LakeAsOfAudit:
     def read(self, name: str) -> DataFrame:
         """The table's rows; later commits do not change the frame."""
         version = self.version(name)
-        # Delta skips files of a large table by their statistics, but listing the files of a small one costs a Spark
-        # job.
+        # Delta skips files of a large table by their statistics; listing those of a small one costs a Spark job.
         is_large = TABLES[name].kind == "history"
         rows = self.lake.read(name, version, NOTHING) if is_large else self.lake.read_files(name, version)
         return self.replaced.left_out(name, rows) if name in REPLACEABLE else rows

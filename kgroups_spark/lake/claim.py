@@ -84,8 +84,7 @@ class Claim:
             self.release()
 
     def _raise_if_taken_over(self, error: Exception) -> None:
-        """Raises ClaimLost if another audit has taken over, because that may be the cause of `error`: the other audit
-        may have removed files of this one."""
+        """Raises ClaimLost if another audit has taken over: it may have caused `error` by removing our files."""
         others: list[AuditRow] = []
         with suppress(Exception):  # the store or the JVM may be what failed
             ours, others = self._rows_since()
@@ -177,8 +176,7 @@ class Claim:
         return row
 
     def _require_held(self, status: str = RUNNING) -> None:
-        """Raises ClaimLost unless the newest row is this claim's with that status, and no other audit has a row from
-        this number on."""
+        """Raises ClaimLost unless the newest row is ours, of that status, and no other audit's from our number on."""
         ours, others = self._rows_since()
         if others:
             raise self._lost_to(others[-1])

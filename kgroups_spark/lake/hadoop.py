@@ -129,8 +129,7 @@ class HadoopStore(Store):
         return True
 
     def log_names(self, log: str, version: int | None) -> list[str]:
-        """As Store.log_names. Each file costs some calls of the JVM, so those before the last known checkpoint are left
-        out."""
+        """As Store.log_names, from the last known checkpoint on: each file costs some calls of the JVM."""
         since = self._checkpoints.get(log, 0)
         since = since if version is None or since <= version else 0
         found = self._listed(log, since)
@@ -425,8 +424,7 @@ def never_null(field: StructField) -> Column:
 
 
 def rows_of_files(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
-    """The rows of these files, with the nullability of the schema. Spark takes paths for globs by default, and a lake's
-    folder may be named `{a}`."""
+    """The rows of these files, as the schema has them. Spark takes paths such as `{a}` for globs by default."""
     if not paths:
         return spark.createDataFrame([], schema)
     rows = spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """The place of a path lake; `uri` is the path as Hadoop spells it. CatalogSchema is the other kind of
-    place."""
+    """The place of a path lake; `uri` is the path as Hadoop spells it. The other kind is CatalogSchema."""
 
     def __init__(self, spark: Engine, store: Store, location: str) -> None:
         self.spark: Any = spark
@@ -83,8 +82,7 @@ Engine: TypeAlias = "SparkSession | Local"
 
 
 class Lake:
-    """The tables at one place. `location` is the user's text for it; `uri` is the tables' folder as Hadoop spells
-    it."""
+    """The tables at one place. `location` is the user's text for it; `uri` is their folder as Hadoop spells it."""
 
     def __init__(self, spark: Engine, location: str) -> None:
         self.spark: Any = spark
@@ -156,8 +154,7 @@ class Lake:
 
     @cached_property
     def replaced(self) -> Replaced:
-        """Rows of history that readers do not get: by the last finished audit when first read; an audit that finds more
-        replaced ranges sets this."""
+        """Rows of history that readers do not get, by the last finished audit; one that finds more sets this."""
         rows = self.ledgers_end(columns=["audit_id", "status", COLUMN]).to_pylist()
         last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
         return Replaced.of(last and last[COLUMN])
@@ -333,8 +330,7 @@ def table_properties(table: Table) -> dict[str, str]:
 
 
 def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
-    """The answers of the calls, in order. Threads help because small commits mostly wait. Raises the error of the first
-    call, in that order, that failed."""
+    """The answers in order; threads, because small commits mostly wait. Raises the first error in that order."""
     from concurrent.futures import ThreadPoolExecutor  # an audit that has nothing to create or clear up needs none
 
     with ThreadPoolExecutor(4) as pool:
@@ -355,8 +351,7 @@ Transaction = tuple[str, int]
 
 ATTEMPTS = 5
 
-# An audit may change a table many times: the low bits of a transaction version count its changes, and its number is in
-# the bits above.
+# A transaction version has an audit's number, and in the low bits the number of its change of the table.
 CHANGE_BITS = 20
 
 
@@ -391,8 +386,7 @@ class Fence(NamedTuple):
 
 @contextmanager
 def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
-    """Around a commit: calls `check_claim` before it, and again if it fails. So an audit that was taken over gets that
-    error, whatever refused the commit."""
+    """Checks the claim before a commit, and if it fails again: then a lost claim is the error to raise."""
     check_claim()
     try:
         yield
@@ -402,8 +396,7 @@ def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
 
 
 def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
-    """The answer of `write`, which is called again if another process (OPTIMIZE, say) commits to the table
-    meanwhile."""
+    """The answer of `write`, repeated if another process (OPTIMIZE, say) commits to the table meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
             return write()

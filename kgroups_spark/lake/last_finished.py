@@ -196,8 +196,7 @@ def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
 
 UNKNOWN = "unknown"
 
-# Claims that audits of this process now hold. An audit that failed in it (a notebook, a test) no longer runs, although
-# the process is alive.
+# Claims that audits of this process hold: one that failed in a notebook no longer runs, though the process does.
 HELD_BY_THIS_PROCESS: set[str] = set()
 
 
@@ -214,8 +213,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """The owner from its text, in which only the host's name may have blanks. Any other text becomes an unknown
-        process on a host of that name."""
+        """The owner from its text, in which only the host's name may have blanks; of other texts an unknown process."""
         words = text.rsplit(" ", 3)
         if len(words) < 4 or not words[1].isdecimal():
             return cls(text, 0, UNKNOWN, text)
@@ -261,8 +259,7 @@ def this_host() -> str:
 
 
 def process_start(pid: int) -> str | None:
-    """The start time of the process, as text without blanks in the system's own form; None: it has ended, or is hidden
-    from us."""
+    """When the process started, as the system's own text without blanks; None: it has ended, or is hidden."""
     try:
         # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -161,8 +161,7 @@ class Ledger:
         return self.lake.table("audits")
 
     def append(self, row: AuditRow) -> None:
-        """Adds the row. Raises AlreadyWritten if the ledger already has the audit's row of that status, or a later
-        row."""
+        """Adds the row. Raises AlreadyWritten if the ledger already has such a row, or a later one."""
         add = partial(self._add, row.audit_id, [row], _transaction(row))
         self.lake.commit("audits", "append", partial(until_nobody_interferes, add))
 
@@ -196,8 +195,7 @@ class Ledger:
         return set(self.lake.rows("findings", columns=["audit_id"], conditions=conditions)["audit_id"].to_pylist())
 
     def lost_audit(self) -> int | None:
-        """The newest audit that has written rows although the ledger's log does not know it: its newest files are lost.
-        None: there is none."""
+        """The newest audit with rows, if the ledger's newest files are lost; None: they are not."""
         names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
         written_by = max((newest_audit(self.lake.table(name).last_transaction) for name in names), default=0)
         return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
@@ -275,8 +273,7 @@ class Reading(NamedTuple):
 
 
 def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
-    """The spans that finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest`
-    first."""
+    """The spans that finished audits read of the log (None: __consumer_offsets), audit `newest` first."""
     columns = ["started_at", "newest_log_timestamp", "partitions"]
     for rows in lots_backwards(partial(lake.rows, "audits"), columns, newest):
         for index in range(rows.num_rows):

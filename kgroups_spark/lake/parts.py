@@ -150,8 +150,7 @@ class OpenPart:
 
 
 def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:
-    """The table's schema, with dictionaries where the rows have them. Raises ValueError that lists all missing and all
-    unknown columns."""
+    """The table's schema, with the rows' dictionaries. Raises ValueError for missing and unknown columns."""
     expected = arrow_schema(table_name)
     wrong = [f"{name} is missing" for name in expected.names if name not in given.names]
     wrong += [f"{name} is not a column of it" for name in given.names if name not in expected.names]

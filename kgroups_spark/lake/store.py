@@ -101,8 +101,7 @@ class Snapshot(NamedTuple):
         return None if found is None else int(found["version"])
 
     def kept(self) -> Iterator[Action]:
-        """The actions of a checkpoint. A removed file is named as long as VACUUM must not delete it: for a week, unless
-        the table says otherwise."""
+        """The actions of a checkpoint. A removed file is named for a week (or the table's time), as VACUUM keeps it."""
         yield {"protocol": self.protocol}
         yield {"metaData": self.metadata}
         yield from ({"txn": each} for each in self.transactions.values())
@@ -159,22 +158,18 @@ class Store(ABC):
 
     @abstractmethod
     def write_text(self, uri: str, text: str, *, overwrite: bool) -> bool:
-        """Writes a file, of which a reader sees all or nothing, and its folders; False, without `overwrite`: it
-        exists."""
+        """Writes a file as a whole, and its folders; False: it exists (not with `overwrite`)."""
 
     @abstractmethod
     def log_names(self, log: str, version: int | None) -> list[str]:
-        """The names of the files in the folder of a log, at least of those from which this version (None: the newest)
-        follows; empty if there is none."""
+        """The names of a log's files, at least those from which this version (None: the newest) follows."""
 
     @abstractmethod
     def identity(self, uri: str) -> tuple[int, ...]:
-        """Numbers that another file of that name in a log, or another content, does not have; as of the last
-        `log_names`, or now."""
+        """Numbers that no other file or content of that name in a log has; as of the last `log_names`, or now."""
 
     def entries(self, path: str, version: int | None = None) -> tuple[Entry, ...]:
-        """The files of a table's log from which a version (None: the newest) follows: the newest checkpoint, and the
-        commits after it; empty if there is no table."""
+        """The newest checkpoint before a version (None: the newest) and the commits after it; empty: no table."""
         log = f"{path}/_delta_log"
         names = self.log_names(log, version)
         checkpoints = whole_checkpoints(names)
@@ -212,8 +207,7 @@ class TableLog:
         self._store, self.path = store, path
 
     def _snapshot(self, version: int | None = None) -> Snapshot:
-        """Raises FileNotFoundError if there is no such table, or its log no longer has that version; KgroupsError for
-        features that the store does not know."""
+        """Raises FileNotFoundError if there is no such table or version; KgroupsError for unknown features."""
         entries = self._store.entries(self.path, version)
         if not entries:
             raise FileNotFoundError(f"{self.path}: no table, or no such version of it")
@@ -253,8 +247,7 @@ class TableLog:
         return self._snapshot().features
 
     def refusal(self) -> str | None:
-        """The reason why the table cannot take a plain Parquet file, or lose one, as the end of a sentence; None: it
-        can."""
+        """Why the table cannot take a plain Parquet file, or lose one, as a sentence's end; None: it can."""
         found = self._snapshot()
         if found.properties.get("delta.appendOnly", "false").lower() == "true":
             return "has delta.appendOnly"
@@ -281,8 +274,7 @@ class TableLog:
         return self._snapshot().last_transaction(app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
-        """The table's newest version without a commit of the application after that transaction. Raises KgroupsError if
-        the log no longer has it."""
+        """The newest version without a later transaction of the application. Raises KgroupsError if it is gone."""
         snapshot = self._snapshot()
         while (snapshot.last_transaction(app_id) or 0) > transaction:
             try:
@@ -333,8 +325,7 @@ class TableLog:
         return snapshot.version + 1
 
     def _write(self, after: Snapshot | None, actions: Sequence[Action], by: str, operation: str = "WRITE") -> bool:
-        """Writes the version after that one (None: the first), and a checkpoint if it is its turn; False: another
-        commit has that version."""
+        """Writes the next version, and a checkpoint if it is its turn; False: another commit has that version."""
         version = 0 if after is None else after.version + 1
         about = {"engineInfo": by, "operation": operation, "operationParameters": {}, "txnId": str(uuid.uuid4())}
         lines = [{"commitInfo": {"timestamp": _now_ms(), **about}}, *actions]

@@ -212,8 +212,7 @@ class Content:
 def value_layouts(
     record_type: RecordType, bytes_value: BytesValue = base64_text, early_bytes: BytesValue = base64_text
 ) -> dict[int, list[Layout]]:
-    """Value version -> layouts, the released one first. `bytes_value`, `early_bytes`: convert bytes of the released
-    layout, and of the others."""
+    """Value version -> layouts, the released one first; these functions convert bytes of it, and of the others."""
     found: dict[int, list[Layout]] = {}
     released = record_type.layouts[0]
     for message in record_type.layouts:
@@ -293,8 +292,7 @@ _NO_KEY = Undecodable("null_key", "The record has no key, so nothing says what i
 
 @dataclass(slots=True)
 class CoordinatorRecord:
-    """A decoded record of a coordinator's log, or its tombstone. It must not be changed: equal parts may be one
-    object."""
+    """A decoded record of a coordinator's log, or its tombstone; not to be changed, as equal parts are shared."""
 
     record_type: int
     record_name: str
@@ -548,8 +546,7 @@ class RecordsDecoder:
         self._of_log = {decoder.log.topic: decoder for decoder in decoders}
 
     def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
-        """A row of DECODED for each record: with the reason OTHER_TOPIC if the topic is not a coordinator's log (`""`:
-        it is unknown), all nulls if it is null."""
+        """A row of DECODED each: OTHER_TOPIC if the topic is none of ours (`""`: unknown), nulls if it is null."""
         records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
         rows = [
             self._row(self._of_log[topic], key, value) if topic in self._of_log else _undecoded(topic)

@@ -64,8 +64,7 @@ class BlobTexts:
         self._size = 0
 
     def text(self, blob: bytes, notes: list[str]) -> bytes:
-        """The blob as a JSON object {"version": ..., its fields}; b'' if a client could not read it. Adds to
-        `notes`."""
+        """The blob as JSON {"version": ..., its fields}; b'' if no client could read it. Adds to `notes`."""
         text = self._texts.get(blob)
         if text is None:
             self._size += len(blob) + 256
@@ -120,8 +119,7 @@ class ProtocolTexts:
         return orjson.dumps(fields)
 
     def member_metadata_json(self, fields: dict[str, Any], notes: list[str]) -> bytes:
-        """The JSON text of a ConsumerGroupMemberMetadataValue. Members with the classic protocol have subscriptions of
-        the consumer protocol."""
+        """ConsumerGroupMemberMetadataValue as JSON. Members with the classic protocol have consumer subscriptions."""
         classic = fields["classicMemberMetadata"]
         for protocol in classic["supportedProtocols"] if classic else ():
             self.put(protocol, "metadata", "ConsumerProtocolSubscription", notes)
@@ -180,8 +178,7 @@ class LockStep:
         return value.astype(np.int64)
 
     def length(self, kind: str, is_nullable: bool) -> Positions:
-        """The lengths at the position. An impossible one becomes 0, and its row is not plain. -1 (null) only if
-        nullable."""
+        """The lengths at the position; -1 (null) only if nullable. An impossible one: 0, and the row is not plain."""
         length = self.integer(kind)
         is_wrong = (length > self.end - self.position) | (length < (-1 if is_nullable else 0))
         self.is_plain &= ~is_wrong
@@ -600,8 +597,7 @@ _DEFINITIONS = {
 
 @lru_cache(4096)
 def user_data_json(protocol: str | None, user_data: bytes | None) -> str | None:
-    """The data as a JSON object, with defaults for fields that its version lacks; None: there is none, or its assignor
-    or version is unknown."""
+    """The data as JSON, with defaults for fields that its version lacks; None: none, or not known."""
     name = _DEFINITIONS.get(protocol or "")
     if name is None or not user_data:
         return None

@@ -385,8 +385,7 @@ class OffsetCommitDecoder:
         self.keys = OffsetKeys()
 
     def decode(self, records: RecordColumns, rows: NDArray[np.int64]) -> OffsetCommitColumns:
-        """The records `rows`, whose keys begin with type 0 or 1 (see classify). Does not keep a view of their
-        buffer."""
+        """The records `rows`, with keys of type 0 or 1 (see classify). Keeps no view of their buffer."""
         starts, lengths = records.value_start[rows], records.value_length[rows]
         code = self.keys.encode(records.data, records.key_start[rows], records.key_length[rows])
         values = read_offset_values(records.data, starts, lengths)

@@ -1,5 +1,4 @@
-"""Which committed offsets a clean-up removes, by the group's conditions, then each offset's topic, transaction and
-time."""
+"""Which committed offsets a clean-up removes, by the group's conditions, then each offset's own."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
 
 
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of each table that the other does not have. Both have the same columns and distinct rows; a null equals
-    a null, and dictionaries become texts."""
+    """The distinct rows of each table that the other lacks; nulls are equal, dictionaries become texts."""
     names = one.column_names
     sides = [
         plain(each).append_column("is_other", pa.repeat(is_other, len(each)))
@@ -317,8 +315,7 @@ def offset_expiry(
     reason = np.where(is_skipped & np.isin(reason, EXPIRES + WAITS), CLEAN_UP_FAILS, reason)
     has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
     base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
-    # The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
-    # group begins.
+    # The due time if the last member left at as_of: no topic is subscribed, and a classic group's retention begins.
     from_now = np.full(len(group), storable(as_of + retention_ms))
     if_waiting = first_known(expire_ms, from_now)
     if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))

@@ -280,8 +280,7 @@ def first_values(commits: Commits, ends: I64, saved_rows: int) -> I64:
     group, log_offset = commits.slots.group[commits.slot[row]], commits.log_offset[row]
     places = Places.over(len(commits.slots.groups), log_offset, ends[:, 1])
     keys = np.sort(places.keys(ends[:, 0], ends[:, 1]))
-    # The number of ends before the value, in its own and all earlier groups, plus the group's number: one number for
-    # each stretch.
+    # The number of ends before the value, in all groups up to its own, plus the group's: one for each stretch.
     stretch = (np.searchsorted(keys, places.keys(group, log_offset)) if len(keys) else 0) + group
     first = np.full(int(stretch.max()) + 1, NEVER)
     np.minimum.at(first, stretch, log_offset)

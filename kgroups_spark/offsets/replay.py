@@ -129,8 +129,7 @@ class ReplayedOffsets:
 def replay_offsets(
     state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[SlotRange] = ALL_SLOTS
 ) -> ReplayedOffsets:
-    """Replays the offsets of a log. `ranges` ascend and cover all slots; memory holds one at a time. Only the log of
-    one offsets partition has several."""
+    """Replays a log by ascending ranges of all slots, one at a time in memory; a joined log has one."""
     ranges, markers, folds = list(ranges), history.markers, _Folds(state, history, release)
     only = fold_range(state, history, release, ranges[0]) if len(ranges) == 1 else None
     for slots in ranges:
@@ -201,8 +200,7 @@ _SCHEMAS = {
 
 
 class _Folds:
-    """Collects the results of the ranges. `noted`: a row of NOTED_PRODUCERS, the end of its last transaction, and
-    whether the producer is no longer noted then."""
+    """Collects the results. `noted`: NOTED_PRODUCERS, the end of the last transaction, whether to forget then."""
 
     def __init__(self, saved: OffsetState, history: OffsetHistory, release: Release) -> None:
         self._history, self._release = history, release

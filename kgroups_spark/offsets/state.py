@@ -110,8 +110,7 @@ def transactions_of(records: TransactionalRecords, markers: Markers) -> Transact
 
 
 def combined(parts: list[Transactions], log: JoinedLog) -> Transactions:
-    """The parts added up: one row a transaction. Open ones come first, by offsets partition and producer, then the
-    others by marker."""
+    """The parts added up, a row a transaction: open ones by partition and producer, then others by marker."""
     producer_id, end, start, since, epoch, epoch_at, count = (
         np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS
     )

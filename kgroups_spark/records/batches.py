@@ -1,5 +1,4 @@
-"""Records of batches as columns: sizes checked, compressed batches decompressed, records framed; of magic 2, and of the
-old formats."""
+"""Records of batches of all formats as columns: sizes checked, batches decompressed, records framed."""
 
 from __future__ import annotations
 
@@ -85,8 +84,7 @@ def find_records(
 def _find_rest(
     data: memoryview, pos: int, limit: int, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[int, bool]:
-    """Fills start and stop of one batch's remaining records. Returns the position after them and whether all were
-    there."""
+    """Fills start and stop of a batch's other records. Returns the position after them, and whether all are there."""
     starts, stops = [], []
     try:
         for _ in range(len(start)):
@@ -177,8 +175,7 @@ LEGACY_HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )
-# A longer length is damage: brokers take batches of about 1 MiB unless they are configured for more. The bound limits
-# the memory.
+# Longer is damage: brokers take about 1 MiB unless they are configured for more. It bounds the memory.
 LARGEST_BATCH = 64 << 20
 
 _read_length = struct.Struct(">i").unpack_from
@@ -269,8 +266,7 @@ class BatchMark(NamedTuple):
 
 
 def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
-    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) the end is after
-    `filled`."""
+    """The end of the batch at `pos` by its length; None: an impossible one, or (`whole`) after `filled`."""
     if pos + MAGIC_END > filled:
         return None
     length = _read_length(buffer, pos + 8)[0]
@@ -364,8 +360,7 @@ def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Batc
 
 
 def _in_one_buffer(parts: Iterator[bytes | memoryview]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The parts one after the other, up to OPENED_BYTES, and m + 1 positions: of each part, and the end. Raises
-    BadBatches for those that cannot be opened."""
+    """The parts up to OPENED_BYTES, and m + 1 positions. Raises BadBatches for parts that cannot be opened."""
     opened: list[bytes | memoryview] = []
     ends, details = [0], dict[int, str]()
     while ends[-1] < OPENED_BYTES:
@@ -493,8 +488,7 @@ class Checksums:
         return crc32c(view[start + CRC_FROM : end]) if magic == 2 else zlib.crc32(view[start + 16 : end])
 
     def match(self, edges: NDArray[np.int64], batches: BatchColumns) -> NDArray[np.bool_]:
-        """For each batch between the edges, whether it has a known magic, room for its header and the checksum that it
-        claims."""
+        """Whether each batch has a known magic, room for its header and the checksum that it claims."""
         edge, size = edges.tolist(), int(edges[-1] - edges[0])
         if (batches.magic == 2).all() and (batches.size >= HEADER_BYTES).all() and size <= self._left:
             self.summed += size

@@ -114,8 +114,7 @@ class RecordColumns:
 
     @property
     def offset_delta(self) -> NDArray[np.int32]:
-        """Each record's offset minus its batch's base offset; -1: not known, or a message of magic 0 or 1, which may
-        be one of a set."""
+        """Record offset minus its batch's base offset; -1: not known (magic 0 and 1: it may be one of a set)."""
         batches = self.batches
         is_known = (batches.magic >= 2) & (batches.base_offset >= 0)
         return np.where(is_known[self.batch], self.offset - batches.base_offset[self.batch], -1).astype(np.int32)

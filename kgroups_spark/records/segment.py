@@ -204,8 +204,7 @@ class SegmentScan:
                 yield from self._search()
 
     def _settled(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], may_go_on: bool) -> int:
-        """The number of batches that can be finished now: their end is certain, because a sound batch or the file's end
-        follows."""
+        """How many batches end for certain, because a sound batch or the file's end follows."""
         window, count, end = self._window, len(run), int(run.edges[-1])
         if window.at_end and end == window.filled:
             return count - (count > 0 and not is_sound[-1] and self._is_torn(int(run.edges[-2]), end))
@@ -256,8 +255,7 @@ class SegmentScan:
         return window.at_end and zeros < end and not window.data[zeros : window.filled].any()
 
     def _may_go_on_at(self, pos: int) -> bool:
-        """Whether a batch that the window does not show completely can start at `pos`, by its length and magic alone:
-        only a whole batch can be checked."""
+        """Whether a batch that is not in the window as a whole can start at `pos`, by its length and magic alone."""
         window = self._window
         if pos + MAGIC_END > window.filled:
             return True

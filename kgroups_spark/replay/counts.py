@@ -35,8 +35,7 @@ COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
 
 
 class DecodedChunk(NamedTuple):
-    """Decoded records of a joined log. `number`: of each record's partition. `others`: records of types 2 to 23, with
-    their index."""
+    """Decoded records of a joined log, with the number of their partition. `others`: types 2 to 23, with index."""
 
     records: RecordColumns
     number: NDArray[np.int64]
@@ -113,8 +112,7 @@ Off = tuple[str, str, int, int, int, int, int]
 
 
 class OddRecords:
-    """Odd records of some partitions. `large`: the newest of each group and record type. `times_off`: the first of each
-    group, and their number."""
+    """Odd records. `large`: the newest of each group and type. `times_off`: each group's first, and their number."""
 
     def __init__(self) -> None:
         self._large: dict[tuple[int, str, int], Large] = {}

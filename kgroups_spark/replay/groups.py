@@ -118,8 +118,7 @@ class GroupTimes:
 
 
 class HeldByColumns:
-    """Whether groups hold offsets at the log offset last given to `at`, in its partition. `holdings`: rows of HOLDINGS,
-    sorted by group and log offset."""
+    """Whether groups hold offsets at the log offset last given to `at`. `holdings`: sorted by group and log offset."""
 
     def __init__(self, holdings: pa.Table, log: JoinedLog) -> None:
         since = numbers(holdings["since"])
@@ -166,8 +165,7 @@ class ValueStep(NamedTuple):
 
 
 class TombstoneStep(NamedTuple):
-    """A tombstone. `removed` None: the removal is not reported. `takes_last`: the group holds no more offsets after
-    it."""
+    """A tombstone. `removed` None: it is not reported. `takes_last`: the group holds no more offsets then."""
 
     log_offset: int
     log_timestamp: int | None

@@ -63,8 +63,7 @@ class CommitBatches:
     def add(
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
-        """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows have an outcome, or need
-        none. The others wait."""
+        """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
         rows = commits.rows
         given = [(self._batch(records, commits, keys), records.producer_id[rows], records.is_transactional[rows])]
         if self._held and len(markers):
@@ -114,8 +113,7 @@ class CommitBatches:
         n, tombstone = len(rows), commits.is_tombstone
         producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
         offset_delta = records.offset_delta[rows]
-        # Their dictionaries have each text once, although many keys have the same: Parquet files get them as they are,
-        # with each row group.
+        # Their dictionaries have each text once. Parquet files get them as they are, with each row group.
         group_id, topic = (
             texts.take(pa.array(used)).dictionary_encode().take(pa.array(code)) for texts in (keys.group_id, keys.topic)
         )
@@ -334,8 +332,7 @@ def load_fails(what: Undecodable, release: Release) -> bool:
 def corrupt_batch_rows(
     audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
 ) -> pa.Table:
-    """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
-    it was fetched from a cluster."""
+    """Quarantine's row for a batch that cannot be read. `path`: of its segment; None: it was fetched."""
     known = {
         "audit_id": audit_id,
         "offsets_partition": offsets_partition,

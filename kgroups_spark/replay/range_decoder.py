@@ -49,8 +49,7 @@ Output = tuple[str, pa.Table]
 KEYS_BYTES = 64 << 20
 
 
-# A range of at most so many bytes is small: it is decoded together with those of other partitions, until they have
-# JOINED_BYTES.
+# A smaller range is decoded together with those of other partitions, until they have JOINED_BYTES.
 SMALL_BYTES, JOINED_BYTES = 1 << 20, 4 << 20
 
 
@@ -203,8 +202,7 @@ def _joined(parts: list[RecordColumns], starts: list[int]) -> RecordColumns:
 
 
 def decoded_again(quarantine: pa.Table, offsets_partition: int, audit_id: int) -> Iterator[Output]:
-    """Rows of DECODED_TABLES for the records in an offsets partition's quarantine that decode now. Quarantine has no
-    producer epoch."""
+    """Rows of DECODED_TABLES for records in quarantine that decode now; it keeps no producer epoch."""
     context, rows = ReadContext(audit_id, NEWEST, open_file), quarantine.select(COLUMNS).sort_by("log_offset")
     decoder = RangeDecoder([LogRange(offsets_partition, 0, 0, ())], context, GroupRecordDecoder())
     some = (rows.slice(start, ROWS_PER_DECODE).to_pylist() for start in range(0, len(rows), ROWS_PER_DECODE))

@@ -70,8 +70,7 @@ class LogTimes:
 
 
 def newest_time(times: Iterable[LogTimes], known: Iterable[int] = ()) -> int | None:
-    """The newest time that counts, ms: of the ranges' `times` and of those that earlier audits knew (`known`); None:
-    none does."""
+    """The newest time that counts, ms, of the ranges and of earlier audits (`known`); None: there is none."""
     return max([*(each.newest_ms for each in times if each.newest_ms is not None), *known], default=None)
 
 
@@ -146,8 +145,7 @@ def believed_until(audit: AuditRow) -> int:
 
 
 def known_times(audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
-    """The newest log time (epoch ms) of each offsets partition in the ledger, without times ahead of the clock: they
-    would make all of history old."""
+    """The newest log time (epoch ms) of each partition, without those ahead of the clock, which make all else old."""
     partitions = (audit.partitions or ()) if audit else ()
     known = {p.offsets_partition: to_epoch_ms(p.newest_log_timestamp) for p in partitions if p.newest_log_timestamp}
     return {number: ms for number, ms in known.items() if ms <= clock_ms + CLOCKS_DIFFER_MS}
@@ -293,8 +291,7 @@ def _weight(ranges: Sequence[LogRange]) -> int:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """The context of reading, besides the range. `chunk_bytes`: bytes of a segment that are decoded at once; the rows
-    do not depend on it."""
+    """The context of reading. `chunk_bytes`: bytes decoded at once; the rows do not depend on it."""
 
     audit_id: int
     release_version: str
@@ -418,8 +415,7 @@ class RangeReader:
         self._places_of_damage: dict[int, int] = {}  # taken log offsets, each with the next one that may be free
 
     def items(self) -> Iterator[Item]:
-        """Chunks of records in log order, and the damage between them. The caller adds each chunk to the progress
-        (`RangeProgress.note`)."""
+        """Chunks in log order, and the damage between them. The caller gives each chunk to `RangeProgress.note`."""
         for piece in self._range.pieces:
             if isinstance(piece, FetchPiece):
                 yield from self._fetched(piece)

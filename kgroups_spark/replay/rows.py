@@ -68,8 +68,7 @@ def member_version_batches(
 def member_batches(
     groups: Iterable[tuple[int, ClassicGroup]], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.Table]:
-    """Rows of `group_members` of groups and their offsets partitions, one table for each block. A topic id is null if
-    `topics` lacks the topic."""
+    """Rows of `group_members`, a table for each block. A topic id is null if `topics` lacks the topic."""
     by_block: dict[SnapshotBlock, list[tuple[int, ClassicGroup]]] = {}
     for each in groups:
         by_block.setdefault(_members(each[1]).block, []).append(each)

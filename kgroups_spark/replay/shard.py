@@ -195,8 +195,7 @@ class ShardReplay:
             yield "group_events", batch
 
     def current(self) -> Iterator[Output]:
-        """(table, rows) of the current tables, once all changes have been taken; then the decisions on expiry, if the
-        night has a clean-up."""
+        """(table, rows) of the current tables, after all changes; then the decisions, if the night has a clean-up."""
         needed = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
         for name, rows in self._tables():
             if name in needed:

@@ -98,8 +98,7 @@ class Stored:
     given: list[StoredTable] = field(default_factory=list)
 
     def tables(self, then: LakeAsOfAudit | None = None) -> dict[str, StoredTable]:
-        """The tables of history with the columns that a replay takes: their newest versions, or as an audit left
-        them."""
+        """The tables of history with a replay's columns: their newest versions, or as an audit left them."""
         found = {}
         for name in HISTORY:
             schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
@@ -116,8 +115,7 @@ class Stored:
         version: int | None = None,
         conditions: Sequence[Condition] = (),
     ) -> StoredTable:
-        """A version of a table (None: the newest). Files that cannot meet the conditions are left out; rows that do not
-        meet them may be there."""
+        """A version of a table (None: the newest), without files that cannot meet the conditions; some rows may not."""
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
         in_files = tuple(StoredFile(file.path, shards_in_file(name, file.stats)) for file in files)

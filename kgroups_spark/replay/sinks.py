@@ -193,8 +193,7 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
 
 @dataclass
 class Sink:
-    """Tasks write parts, each kind of rows under its own URI. `rows`: their number so far, by table. `parts`: by kind
-    and table."""
+    """Tasks write parts, each kind under its own URI. `rows`: their number by table; `parts`: by kind and table."""
 
     runner: Runner
     folders: Mapping[str, str]
@@ -257,8 +256,7 @@ class Sink:
 def written(
     work: Work, collectors: Mapping[str, PartCollector], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes the rows of a task, each kind by its collector; yields lots of lines: the parts with their kind, and the
-    facts."""
+    """Writes a task's rows, each kind by its collector; yields lots of lines: parts with their kind, and facts."""
     lines, marks = list[Line](), dict[str, Parts]()
     of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
     for output in work(batches):

@@ -57,14 +57,12 @@ def no_cycle_collector() -> Iterator[None]:
 
 
 Ranges = Sequence[LogRange]
-# Rows that the replay completes: markers get the transaction that they ended, and counts of one hour in several ranges
-# are added up.
+# Rows that the replay completes: markers get their transaction; counts of one hour are added up.
 PASSED_ON = ("transaction_markers", "group_traffic")
 
 
 def rows_of_ranges(tasks: Sequence[Ranges]) -> list[pa.Table]:
-    """A row for each range, in the table of its task; `range` counts all of them. `end_offset` null: to the log's
-    end."""
+    """A row for each range, in the table of its task; `range` counts all. `end_offset` null: the log's end."""
     numbers = iter(range(sum(map(len, tasks))))
     rows = [
         [(next(numbers), r.offsets_partition, r.start_offset, r.end_offset, r.size_bytes) for r in ranges]

@@ -32,8 +32,7 @@ def _file(name: str) -> tuple[str, str]:
 
 
 def group_query(name: str) -> str:
-    """The text of one of GROUP_NAMES, with the parameter :group_id; `offsets` and `rewound` also have :since,
-    :until."""
+    """The text of one of GROUP_NAMES, of :group_id; `offsets` and `rewound` also of :since, :until."""
     return package_text(f"report/group_queries/{name}.sql").strip()
 
 
@@ -48,8 +47,7 @@ BUDGET_BYTES = 300_000  # of a table's rows in the page, to keep it below 5 MB
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. A minor one is left out on a narrow screen. `is_detail`: its texts are sentences, which have
-    a line of their own there."""
+    """A column. A narrow screen lacks a minor one; `is_detail`: its sentences have a line of their own there."""
 
     name: str
     heading: str
@@ -142,8 +140,7 @@ def table(
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """A table of the query `name`, with the first rows of the answer that fit into the budget. `columns`: others than
-    the file's."""
+    """A table of the query `name`: the first rows that fit into the budget. `columns`: instead of the file's."""
     from jinja2.utils import htmlsafe_json_dumps  # of the extra [report]
 
     caption, _, named = _file(name)[0].partition("\n")
@@ -361,8 +358,7 @@ ABORTS = {
 
 
 def counted_from(row: Row) -> str:
-    """The moment from which an offset's retention counts. `row`: of offset_expiry or of the query expiring_groups, with
-    the state of its group."""
+    """From when an offset's retention counts. `row`: of offset_expiry or expiring_groups, with its group's state."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set the time"
     since = "?" if row["base_timestamp"] is None else format_time_for_people(row["base_timestamp"])[:16]

@@ -57,8 +57,7 @@ class Group:
 
 
 def groups_of(answers: Mapping[str, Sequence[Row]], fits: Callable[[Group], bool]) -> tuple[list[Group], int]:
-    """The groups up to the first that does not fit, the urgent ones first; sorted by name. Also the number of other
-    groups."""
+    """The groups up to the first that does not fit, urgent ones first, sorted by name; and how many others."""
     known = {row["group_id"]: row for row in answers["all_groups"]}
     offsets, events = _by_group(answers["group_offsets"]), _by_group(answers["newest_events"])
     names = list(dict.fromkeys([*_urgent(answers), *known, *events]))

@@ -1,5 +1,4 @@
-"""Files and folders, local or on any file system that pyarrow.fs opens, by a path or URI that works in every
-process."""
+"""Files and folders, local or where pyarrow.fs opens them, by a path or URI that works in every process."""
 
 from __future__ import annotations
 
@@ -172,8 +171,7 @@ class S3Settings:
         return options
 
     def _credentials(self, bucket: str) -> dict[str, Any]:
-        """The credentials; empty if pyarrow must find its own. A key without its secret is dropped: pyarrow refuses
-        it."""
+        """The credentials; empty: pyarrow finds its own. It refuses a key without its secret, which is dropped."""
         access_key, secret_key, session_token = (self._value(bucket, name) for name in SECRETS)
         if access_key and secret_key:
             pair = {"access_key": access_key, "secret_key": secret_key}
@@ -337,8 +335,7 @@ class LocalFile(io.FileIO):
 
 
 class StoredFile:
-    """An object of a store, or a file of a file system that is not local. Each read returns the content at that
-    time."""
+    """An object of a store, or a file that is not local. Each read returns the content at that time."""
 
     def __init__(self, system: fs.FileSystem, inside: str) -> None:
         self._system, self._inside = system, inside
@@ -405,8 +402,7 @@ def list_folder(folder: str) -> list[Entry]:
 
 
 def _local_entries(folder: str, inside: str) -> list[Entry]:
-    """The entries of a local folder. pyarrow's listing has no inodes, and leaves out links with a missing target, which
-    may be a part of a log."""
+    """The entries of a local folder. pyarrow's listing lacks inodes, and links whose target is missing."""
     found = []
     with os.scandir(inside) as entries:
         for entry in entries:

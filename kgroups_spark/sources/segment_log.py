@@ -86,8 +86,7 @@ class SegmentLog(PartitionLog):
 
     @property
     def end_offset(self) -> int:
-        """See PartitionLog. The active segment may be empty, and the cleaner may have removed the last batches before
-        it, so its base offset counts, too."""
+        """See PartitionLog. The active segment may be empty after removed batches, so its base offset counts."""
         ends: list[int] = (self.last_batch.last_offset + 1).tolist()
         return max([self.copy.segments[-1].base_offset, *ends])
 
@@ -189,8 +188,7 @@ class SegmentLog(PartitionLog):
         return int(headers.position[passed[-1]] + headers.size[passed[-1]]) if len(passed) else 0
 
     def _pieces(self, segments: Sequence[SegmentFile], position: int) -> tuple[SegmentPiece, ...]:
-        """The first segment from the position on, and the others. A segment that was not scanned has no mark: a file
-        that is read from its start needs none."""
+        """The first segment from the position on, and the others, without a mark: they are read from their starts."""
         pieces = []
         for segment in segments:
             if segment.size > position:

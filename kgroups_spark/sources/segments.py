@@ -90,8 +90,7 @@ def committed_offsets(log_dir: str) -> dict[Place, int] | None:
 
 
 def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
-    """The entries of a checkpoint file; None: it is empty. `path` is for messages. Raises
-    UsageError."""
+    """The entries of a checkpoint file; None: it is empty. Raises UsageError, which names `path`."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
@@ -140,8 +139,7 @@ Answer = TypeVar("Answer")
 
 
 class PartitionCopy(NamedTuple):
-    """One copy of a partition's log; segments in log order, possibly none. `unreadable`: why its files could not be
-    listed; None: they are listed."""
+    """A copy of a partition's log; segments in log order, if any. `unreadable`: why it could not be listed."""
 
     topic: str
     partition: int
@@ -195,8 +193,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
 
 
 def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
-    """The copies with their committed offsets. These are read after the listing, so that everything that the cleaner
-    had done by then is below them."""
+    """The copies with committed offsets, read after the listing: all that the cleaner has done is below them."""
     committed = committed_offsets(log_dir)
     if committed is None:
         return list(copies)
@@ -250,8 +247,7 @@ def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | N
 
 
 def settled(copy: PartitionCopy, ask: Callable[[PartitionCopy], Answer]) -> tuple[PartitionCopy, Answer]:
-    """The partition's files and the answer of `ask` about them: the partition is listed again whenever one of them has
-    changed. Raises the errors of list_partition."""
+    """The files and `ask`'s answer about them; listed again if one has changed. Raises as list_partition does."""
     for wait in _waits(copy.folder):
         try:
             return copy, ask(copy)
@@ -315,8 +311,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
 
 
 def _require_not_compressed(entries: Sequence[Entry]) -> None:
-    """Raises NotReadable for a segment of which there is only a compressed copy: its records would seem to be
-    compacted away."""
+    """Raises NotReadable if a segment is only there compressed: its records would seem to be compacted away."""
     names = {entry.name for entry in entries}
     for entry in entries:
         if (match := _COMPRESSED_NAME.fullmatch(entry.name)) and match[1] not in names:

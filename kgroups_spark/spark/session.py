@@ -67,8 +67,7 @@ PER_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Delta's snapshots: our tables have few files, and the default is 50 tasks each (an overwrite costs 4 times as
-    # much).
+    # Delta's snapshots: our tables have few files. With its default of 50 tasks an overwrite costs 4 times as much.
     "spark.databricks.delta.snapshotPartitions": "1",
     # The form in which pyarrow writes times; Spark's default is the old 96-bit form.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -134,8 +133,7 @@ def spark_session(
 
 
 def require_jvm(spark: SparkSession) -> None:
-    """Raises KgroupsError for a session of another release of Spark, and for one of Spark Connect. It has another
-    class, which only grpc can load."""
+    """Raises KgroupsError for another release of Spark, and for Spark Connect, whose class only grpc can load."""
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         raise KgroupsError(_CONNECT)
     require_spark(spark.version)
@@ -149,8 +147,7 @@ _CONNECT = (
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:
     for name, value in {**PER_SESSION, **extra}.items():
-        # Delta's settings are unknown to Spark before Delta has used them, so isModifiable is false for them until
-        # then.
+        # isModifiable is false for Delta's settings until Delta has used them.
         if spark.conf.isModifiable(name) or name.startswith("spark.databricks.delta."):
             spark.conf.set(name, value)
     return spark
@@ -248,8 +245,7 @@ def _say(line: str) -> None:
 
 
 def ivy_folder() -> Path:
-    """The folder of Delta's jars: our own in the user's cache, so that downloads of other programs cannot break
-    ours."""
+    """The folder of Delta's jars in the user's cache: our own, so downloads of other programs cannot break it."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "kgroups-spark" / "ivy"
 

@@ -108,8 +108,7 @@ class Processes:
             self._watchers.pop()
 
     def _forked(self, run: Task, given: Sequence[pa.Table]) -> Iterator[tuple[int, list[Line]]]:
-        """The number and lines of each task, in the order in which they end. Raises the error of the first that fails;
-        no process is left then."""
+        """The number and lines of each task, as they end. Raises the first error; no process is left then."""
         from multiprocessing import connection, get_context
 
         fork, children = get_context("fork"), dict[Any, Any]()

@@ -47,8 +47,7 @@ ROWS_AT_ONCE = 16_384
 
 
 class SqlError(KgroupsError):
-    """A query that the engine refused, with its message but not its stack trace. `is_of_name`: it does not know a name
-    in it."""
+    """A query that the engine refused, with its message. `is_of_name`: it does not know a name in it."""
 
     def __init__(self, *lines: str, is_of_name: bool = False) -> None:
         super().__init__(*lines)
@@ -139,8 +138,7 @@ class LakeReader(ABC):
         return rows[0]
 
     def ledger_rows(self, conditions: Sequence[Condition], columns: Sequence[str] | None = None) -> Rows:
-        """Rows of the ledger, by number. All audits may have any number of rows: callers should ask for few rows, or
-        for few columns."""
+        """Rows of the ledger, by number: it may have very many, so callers ask for few rows or few columns."""
         return to_rows(self.table_rows("audits", columns, conditions).sort_by("audit_id"))
 
     def require_audit(self) -> None:
@@ -291,8 +289,7 @@ def _named_topics(names: Collection[str]) -> str:
 
 
 def of_known(reader: LakeReader, groups: list[str] | None, topics: list[TopicPartitions]) -> SqlCondition:
-    """The condition for rows of these groups (None: all) and topics (none: all). Raises KgroupsError for unknown
-    ones."""
+    """The condition for rows of these groups (None: all) and topics. Raises KgroupsError for unknown ones."""
     require_known(reader, groups or ())
     _require_known_topics(reader, topics, groups)
     return all_of(of_groups(groups), of_topics(topics))
@@ -326,8 +323,7 @@ def _require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions],
 
 
 def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
-    """A sentence for each of the named groups (None: for no group) that the brokers delete because it has no committed
-    offsets."""
+    """A sentence for each named group (None: none) that brokers delete, as it has no committed offsets."""
     if groups is None:
         return []
     chosen = of_groups(groups)
@@ -345,8 +341,7 @@ def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
 
 
 def about_waiting(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
-    """A sentence for each member of these groups (None: of all) that waits for partitions, and each member that holds
-    them."""
+    """A sentence for each member of these groups (None: all) that waits for partitions, and for each holder."""
     chosen = of_groups(groups)
     query = f"""
         SELECT group_id, wanted_by, held_by, is_asked, revoking_since, out_by, min(since) AS since,

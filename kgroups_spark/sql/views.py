@@ -47,8 +47,7 @@ from kgroups_spark.words import LAST_MS
 
 
 class Column(NamedTuple):
-    """A column, or a function's argument. `type`: Spark's name of it; None: the query's type. `default`: SQL
-    for an argument that may be left out."""
+    """A column or argument. `type`: Spark's name; None: the query's. `default`: SQL, it may be left out."""
 
     comment: str
     type: str | None = None
@@ -244,8 +243,7 @@ def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
 def _fields(
     fields: Sequence[Field], versions: range, number: int | None, path: tuple[str, ...] = ()
 ) -> list[JsonField]:
-    """Fields of a message, or of one of its structs that exists in `versions`. `number`: the record type; None: blobs
-    are not parsed."""
+    """Fields of a message or struct that exists in `versions`. `number`: record type; None: blobs stay bytes."""
     found = []
     for field in fields:
         here = (*path, field.name)
@@ -593,14 +591,12 @@ def known_history_sql(row: Mapping[str, datetime | None], dialect: Dialect) -> s
 
 
 def comments_sql() -> str:
-    """The statements that comment all views and functions in DuckDB, where all have been made: they take as long as to
-    make them."""
+    """The statements that comment all views and functions in DuckDB; they take as long as making them."""
     return "\n".join(duckdb_comments(name, definition(name)) for name in (*VIEWS, *FUNCTIONS))
 
 
 class Description(NamedTuple):
-    """Columns in their order with their comments; a scalar function has none. `arguments`: a function's, as SQL of
-    DuckDB."""
+    """Columns with comments; none of a scalar function. `arguments`: a function's, as SQL of DuckDB."""
 
     comment: str
     columns: dict[str, str]

@@ -166,8 +166,7 @@ def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], An
 
 
 def partitions_in_lots(rows: Mapping[int, int], at_once: int) -> Iterator[Condition]:
-    """Conditions that divide offsets partitions (with their number of rows), in order, into lots of `at_once` rows
-    or of one partition."""
+    """Conditions for lots of offsets partitions, in order, each of `at_once` rows or of one partition."""
     lot: list[int] = []
     for number in sorted(rows):
         if lot and sum(rows[each] for each in lot) + rows[number] > at_once:

@@ -41,8 +41,7 @@ def table_of_rows(
 
 
 def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, **constants: Any) -> pa.Table:
-    """The same from columns, in any order. A column that is neither among them nor constant is null, and others are
-    left out."""
+    """The same from columns in any order: others are left out, and a missing one is null unless constant."""
     arrays = []
     for field in arrow_schema(name):
         if field.name in constants or field.name not in columns:
