@@ -385,8 +385,8 @@ def _reasons_of_groups(found: Iterable[Difference]) -> dict[str | None, str]:
 
 def with_causes(differences: Iterable[Difference]) -> list[Difference]:
     """The differences, causes first; `follows_from`: the kind of the same group's difference that causes one. All
-    follow from a failing load; members, and offsets that no group can have there, from their group by the same rule;
-    expiry from the first difference of that rule, else from that of the state."""
+    follow from a failing load; members, and offsets that no group can have there, from their group by the same rule.
+    Expiry follows from the group's first difference by the same rule; if no rule alone causes it, from the first."""
     first: dict[Place, str] = {}
     whys: dict[tuple[Place, str], set[str | None]] = {}
     found = []

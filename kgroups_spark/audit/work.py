@@ -65,8 +65,9 @@ class SavedState(NamedTuple):
     """`audit_id`: the audit with the checkpoints to start from (None: there are none); `rows`: their rough number by
     offsets partition. `why_rebuilt`: why it must be rebuilt, as a sentence; None: it can be used.
 
-    `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed. A
-    rebuild found `topics` that the table lacks, and `has_decoded_again` records that group_traffic does not count yet.
+    `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
+    `topics`: names that a rebuild found and the table lacks. `has_decoded_again`: it moved records out of quarantine
+    that group_traffic does not count yet.
     """
 
     audit_id: int | None

@@ -1,8 +1,5 @@
-"""The lake: all tables in one place, created, opened and read.
-
-A place is a path, in which each table is a folder (Folder), or a schema of a catalog (CatalogSchema).
-Every change of a table goes through `Lake.commit`.
-"""
+"""The lake: all tables in one place, created, opened and read. A place is a path, in which each table is a folder
+(Folder), or a schema of a catalog (CatalogSchema). Every change goes through `Lake.commit`."""
 
 from __future__ import annotations
 
@@ -122,11 +119,8 @@ class Lake:
 
     @classmethod
     def create(cls, spark: Engine, location: str) -> Lake:
-        """The existing lake, or a new one with all tables, empty. An earlier, unfinished creation is completed.
-
-        Raises UsageError for a place with something else in it, or with a lake that has lost its ledger, KgroupsError
-        as `open`.
-        """
+        """The existing lake, or a new one with all tables, empty; completes an unfinished creation. Raises UsageError
+        for a place with something else, or a lake without its ledger, KgroupsError as `open`."""
         lake = cls(spark, location)
         with reported_in_one_line(f"no lake can be created at {location}"):
             if lake.exists():
@@ -145,10 +139,7 @@ class Lake:
         return self.store.table(self._path(name))
 
     def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
-        """A version of the table (default: the newest).
-
-        `replaced`: the rows to leave out (None: the replaced ranges that the lake now has).
-        """
+        """A version of the table (None: the newest), without the rows of `replaced` (None: those the lake now has)."""
         rows = self.place.read(name, version)
         return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
 
@@ -160,12 +151,9 @@ class Lake:
         return Replaced.of(last and last[COLUMN])
 
     def read_files(self, name: str, version: int | None = None) -> DataFrame:
-        """All rows as `read`, with the same nullability, for a table of few files.
-
-        Delta's own reader first computes a table's state with Spark jobs, which costs more than reading the current
-        tables; we list their files. Delta still reads tables with deletion vectors or column mapping, because
-        their files alone are not the rows, and tables of a catalog, because it decides who may read them.
-        """
+        """All rows as `read`, for a table of few files, which we list: Delta's reader first computes a table's state
+        with Spark jobs. It still reads tables with deletion vectors or column mapping, whose files alone are not the
+        rows, and those of a catalog, which decides who may read them."""
         from kgroups_spark.lake.hadoop import rows_of_files
 
         log = self.table(name)
@@ -184,11 +172,8 @@ class Lake:
         conditions: Sequence[Condition] = (),
         replaced: Replaced | None = None,
     ) -> pa.Table:
-        """Rows of a table, without a Spark job. For small results.
-
-        `columns` (None: all) and `conditions` choose among the rows; files are skipped by their statistics. `files`:
-        the files with the wanted rows (None: all files of the version). `replaced` as in `read`.
-        """
+        """Rows of a table, without a Spark job; for small results. `columns` (None: all), `conditions`: files are
+        skipped by their statistics. `files`: those with the wanted rows (None: all). `replaced` as in `read`."""
         columns = arrow_schema(name).names if columns is None else columns
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
@@ -213,11 +198,8 @@ class Lake:
         return part
 
     def ledgers_end(self, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The ledger's rows of the last finished audit and of later ones; all rows if none has finished.
-
-        `version`: of the ledger (None: the newest). `columns`: None means all; such rows of a file are read once,
-        because an audit asks for them before and after each of its own rows.
-        """
+        """The ledger's rows of the last finished audit and of later ones; all rows if none has finished. With all
+        columns (None) a file is read once, because an audit asks before and after each of its own rows."""
         last, files = since_last_finished(self.table("audits").files(version), _newest_audit, self._finished)
         since = [Condition("audit_id", ">=", last)]
         if columns is not None or not files:
@@ -249,12 +231,8 @@ class Lake:
             ) from error
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
-        """The answer of `write`, which changes the table in one Delta transaction. All changes of a lake go through
-        here.
-
-        `operation` is create, append, replace, delete, drop, alter or shut out. Raises KgroupsError if storage or Delta
-        refuses the change.
-        """
+        """The answer of `write`, which makes a change of the lake in one Delta transaction. `operation`: create,
+        append, replace, delete, drop, alter or shut out. Raises KgroupsError if storage or Delta refuses it."""
         with reported_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
             return write()
 
@@ -368,11 +346,8 @@ class Fence(NamedTuple):
     check_claim: Callable[[], None]
 
     def commit(self, name: str, operation: str, write: Callable[[Transaction], Answer]) -> Answer:
-        """The answer of `write`, which commits the given transaction. It is called again if another process (OPTIMIZE,
-        say) commits to the table at the same time.
-
-        Raises the error of `check_claim` if the claim is lost, even if only the refused commit shows it.
-        """
+        """The answer of `write`, which commits the given transaction, perhaps again (OPTIMIZE may interfere). Raises
+        the error of `check_claim` if the claim is lost, even if only the refused commit shows it."""
         with named_if_lost(self.check_claim):
             attempt = partial(self._attempt, self.lake.table(name), write)
             return self.lake.commit(name, operation, partial(until_nobody_interferes, attempt))

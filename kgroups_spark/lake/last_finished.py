@@ -50,13 +50,9 @@ def newest_audit(last_transaction: Callable[[str], int | None]) -> int:
 def since_last_finished(
     files: Iterable[File], newest_audit: Callable[[File], float], finished_in: Callable[[File], Iterable[int]]
 ) -> tuple[int, list[File]]:
-    """The number of the last finished audit (0: none has finished), and the ledger's files that may have rows of it or
-    of later audits. No other file is opened, whatever the number of audits.
-
-    `newest_audit`: the greatest number in a file by its statistics (inf: unknown). `finished_in`: opens a file and
-    returns the numbers of finished audits in it. Numbers only rise, so files are opened from the newest down to the one
-    with the last finished audit.
-    """
+    """The number of the last finished audit (0: none), and the ledger's files that may have rows of it or later ones.
+    Numbers only rise, so files are opened from the newest down to the one that has it. `newest_audit`: the greatest
+    number in a file by its statistics (inf: unknown). `finished_in`: reads those in it."""
     opened: list[File] = []
     last = 0
     for file in sorted(files, key=newest_audit, reverse=True):
@@ -81,11 +77,8 @@ AUDITS_AT_ONCE = 512
 
 
 def lots_backwards(ledger_rows: Callable[..., pa.Table], columns: Sequence[str], newest: int) -> Iterator[pa.Table]:
-    """audit_id and these columns of finished audits, audit `newest` first, in growing lots: a search for one of the
-    newest reads few rows, and a search through all needs few reads.
-
-    `ledger_rows`: rows of `audits`, by the arguments `columns` and `conditions`.
-    """
+    """audit_id and these columns of finished audits, `newest` first, in growing lots: a search for a new one reads few
+    rows, one through all needs few reads. `ledger_rows`: rows of `audits` by `columns` and `conditions`."""
     upper, width = newest, FIRST_LOOK
     while upper > 0:
         span = [Condition("audit_id", ">=", upper - width + 1), Condition("audit_id", "<=", upper)]
@@ -104,13 +97,10 @@ def finished_backwards(
 
 
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
-    """The error of readers if the table's version of that audit is no longer readable.
-
-    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that. If an older lake does not have
-    that property yet, or a user has removed it, Spark's Delta writer deletes, at a checkpoint, all earlier versions
-    that are older than 30 days. If that commit was an unfinished audit's, and the table had no other commit for 30
-    days, the audit's version is deleted, too; its data files are not.
-    """
+    """The error of readers if the table's version of that audit is no longer readable. Without
+    `delta.enableExpiredLogCleanup=false`, a checkpoint of Spark's Delta writer deletes earlier versions of more than 30
+    days. If that commit was an unfinished audit's, and the table had no other commit for 30 days, the audit's version
+    is deleted, too."""
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(
         f"table {name}: the version of audit {audit_id} is no longer in the table's log, because an unfinished audit "
@@ -246,10 +236,8 @@ class Owner(NamedTuple):
 
 
 def this_host() -> str:
-    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace.
-
-    Containers may share a name, or a kernel; after a restart earlier process ids mean nothing.
-    """
+    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace, as containers may
+    share a name, or a kernel."""
     name = socket.gethostname()
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]

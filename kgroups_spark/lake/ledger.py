@@ -1,8 +1,5 @@
-"""The ledger as plain values: the claim of each audit, its reading, and its end.
-
-An audit has one row `running` and, once all its rows count, one row `finished`; nothing counts in between. An audit
-that was taken over has a row `abandoned` instead.
-"""
+"""The ledger as plain values. An audit has one row `running` and, once all its rows count, one row `finished`; nothing
+counts in between. An audit that was taken over has a row `abandoned` instead."""
 
 from __future__ import annotations
 
@@ -88,9 +85,7 @@ def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordC
 @dataclass(frozen=True)
 class AuditRow:
     """A row of `audits`; columns that only a finished audit can fill are None before. Times are datetimes in UTC.
-
-    The column `partitions` becomes two fields: the entries of __consumer_offsets, and those of other logs.
-    """
+    `partitions` becomes two fields: the entries of __consumer_offsets, and those of other logs."""
 
     audit_id: int
     status: str
@@ -146,10 +141,8 @@ class Ledger:
         return self._in_order(self.lake.rows("audits"))
 
     def newest(self) -> list[AuditRow]:
-        """The rows of the last finished audit and of later ones, as `rows`; all rows if none has finished.
-
-        An audit needs no other rows, and their cost does not grow with the number of audits.
-        """
+        """The rows of the last finished audit and of later ones, as `rows`; all if none has finished. An audit needs no
+        others, however many there are."""
         return self._in_order(self.lake.ledgers_end())
 
     def last_finished(self) -> AuditRow | None:
@@ -166,11 +159,8 @@ class Ledger:
         self.lake.commit("audits", "append", partial(until_nobody_interferes, add))
 
     def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> list[int]:
-        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet. Returns the audits among
-        them that had written all their rows.
-
-        Audits before the fence's must have been shut out: one that stalled here could add the same row.
-        """
+        """Adds a row `abandoned` for each row `running` whose audit, shut out before, has none yet: one that stalled
+        here could add the same row. Returns the audits that had written all their rows."""
         known = {row.audit_id for row in self.newest() if row.status == ABANDONED} if rows else set()
         note = f"did not finish: audit {fence.audit_id} took over"
         unknown = [row for row in rows if row.audit_id not in known]
@@ -219,11 +209,7 @@ class Ledger:
 
 def _transaction(row: AuditRow) -> Transaction:
     """Claims and ends are versions under one application id: after the next claim, Delta itself refuses this audit's
-    end.
-
-    With two ids, an audit that is taken over while it finishes would count, and its rows would be deleted as
-    unfinished.
-    """
+    end. Otherwise an audit that is taken over while it finishes would count, without its rows."""
     return LEDGER_APP_ID, 2 * row.audit_id + (row.status == FINISHED)
 
 
@@ -258,10 +244,8 @@ def _audit_row(row: dict[str, Any]) -> AuditRow:
     )
 
 
-# The rows and columns of the ledger that a query needs: never all rows, whatever the number of audits.
-#
-# A lake has two rows an audit, each with an entry for every partition of __consumer_offsets: ten years of nights are
-# 730,000 entries. So rows are read by number, from the newest back, and entries stay columns.
+# Never all rows of the ledger: ten years of nights have 730,000 entries of partitions. So rows are read by number,
+# from the newest back, and entries stay columns.
 
 
 class Reading(NamedTuple):
@@ -287,11 +271,8 @@ def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Ite
 
 
 def what_was_read(lake: Lake, newest: int) -> pa.Table:
-    """The spans of each partition that each finished audit up to `newest` read, in no order: audit_id, retention_ms,
-    offsets_partition, start_offset, end_offset, records; all int64, one row for each entry of `partitions`.
-
-    Entries of partitions without anything to read are left out.
-    """
+    """The spans that each finished audit up to `newest` read, in no order: audit_id, retention_ms, offsets_partition,
+    start_offset, end_offset, records; all int64, one row for each entry with anything to read."""
     columns = ["retention_ms", "partitions"]
     return pa.concat_tables(map(entries_of, lots_backwards(partial(lake.rows, "audits"), columns, newest)))
 

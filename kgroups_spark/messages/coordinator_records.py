@@ -76,11 +76,9 @@ SHARE_GROUP_STATE = record_types("__share_group_state")
 TRANSACTION_STATE = record_types("__transaction_state")
 
 
-# The logs in which Kafka's coordinators keep their state: the differences between them, as data.
-#
-# A record belongs to the partition of the group id (GroupCoordinatorService.partitionFor), of the text
-# `groupId:topicId:partition` (ShareCoordinatorService.partitionFor, 4.0 to 4.4), or of the transactional id
-# (TransactionStateManager.partitionFor, 0.11 to 4.4): Utils.abs(String.hashCode) modulo the topic's partition count.
+# The logs of Kafka's coordinators, as data. A record's partition is Utils.abs(String.hashCode) modulo the count, of
+# the group id (GroupCoordinatorService.partitionFor), `groupId:topicId:partition` (ShareCoordinatorService, 4.0 to
+# 4.4), or the transactional id (TransactionStateManager, 0.11 to 4.4).
 
 
 Key = Mapping[str, Any]
@@ -465,10 +463,8 @@ def value_from_json(text: str) -> dict[str, Any]:
 
 
 def layout_of(record_type: int, value: dict[str, Any]) -> str:
-    """The early-access layout of a value from `value_from_json`; "" for any other.
-
-    Fields that such a layout lacks come after its own, with fixed values.
-    """
+    """The early-access layout of a value from `value_from_json`; "" for any other. Fields that such a layout lacks come
+    after its own, with fixed values."""
     for layout, names, missing in EARLY_ACCESS.get(record_type, ()):
         if [*value] == [*names, *missing] and all(value[name] == absent for name, absent in missing.items()):
             return layout

@@ -1,8 +1,5 @@
-"""Records of types 0 and 1, the offset commits, by columns: no Python loop over records.
-
-A value that is not plain (bytes left over, unknown tags, anything malformed) is found by the columns. It is then read
-by itself with the compiled readers of schema.py, and added to the same columns or to the undecodable records.
-"""
+"""Records of types 0 and 1, the offset commits, by columns: no Python loop over records. A value that is not plain
+(bytes left over, unknown tags, malformed) is then read by itself with the readers of schema.py."""
 
 from __future__ import annotations
 
@@ -344,10 +341,8 @@ class Texts:
 
 @dataclass
 class OffsetCommitColumns:
-    """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code.
-
-    A tombstone has 0, -1, '' or zeros in all columns after value_version.
-    """
+    """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code. A tombstone
+    has 0, -1, '' or zeros in all columns after value_version."""
 
     rows: NDArray[np.int64]  # indices into the records
     code: NDArray[np.int32]

@@ -247,11 +247,8 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class Commits:
-    """n records of types 0 and 1 in any order, as the numbers that decide their outcome.
-
-    `is_readable`: the release reads a value of that version (always true for tombstones). `waits`: it is a value that
-    waits for a marker. Producer -1: none.
-    """
+    """n records of types 0 and 1 in any order, as numbers. `is_readable`: the release reads a value of that version
+    (true for tombstones). `waits`: it is a value that waits for a marker. Producer -1: none."""
 
     log_offset: I64
     slot: I64

@@ -257,10 +257,8 @@ def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
     return np.asarray(newness + 1 > before)
 
 
-# Moves of committed offsets: backwards, to another topic id, or forward while the group had no members.
-#
-# The fold already has each slot's previous offset. Nearly all commits move forward. Such a move is an event only if the
-# group has members at other times but had none then: `climbs` needs the quiet times of these groups.
+# Moves of committed offsets: backwards, to another topic id, or forward while the group had no members. Nearly all
+# move forward: that is an event only if the group has members at other times (`climbs`).
 
 
 # An effect with its place in the log and the slot's offset from there on.

@@ -287,11 +287,8 @@ def markers_of(transaction_markers: pa.Table, log: JoinedLog) -> Markers:
 
 
 def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
-    """Transactional rows of `group_records` and `quarantine`.
-
-    Rows of quarantine without is_transactional are whole batches: those with a producer count as transactional, because
-    only transactions have one.
-    """
+    """Transactional rows of `group_records` and `quarantine`; of its whole batches (is_transactional null) those with a
+    producer, because only transactions have one."""
     names = ["log_offset", "log_timestamp", "producer_id"]
     reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")
     is_record = pc.and_(pc.not_equal(reason, "corrupt_batch"), pc.greater(quarantine.column("record_count"), 0))

@@ -358,10 +358,8 @@ class StateRangeDecoder:
         return name, table_of_rows(name, None, rows, **place, **more)
 
 
-# One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
-#
-# One task reads a partition and replays it at the same time: no record is about a key of another partition, and there
-# are no transactions, so there is nothing to combine, to sort or to wait for.
+# One partition of `__share_group_state` or `__transaction_state`, read and replayed by one task at once: no record is
+# about a key of another partition, and there are no transactions, so nothing has to wait.
 
 
 Place = tuple[str, int]

@@ -246,10 +246,8 @@ class Axes:
 def days_chart(
     rows: Sequence[Row], series: Series, axes: Axes, first: datetime, days: int, partial: Mapping[datetime, str]
 ) -> Chart:
-    """Bars for `days` days from the first on, of rows with `day`, `series`, `value`.
-
-    `partial`: the days of which the log has only a part, with that part; their bars are pale.
-    """
+    """Bars for `days` days from the first on, of rows with `day`, `series`, `value`; pale ones for days of which the
+    log has only a part (`partial`)."""
     shown = [first + timedelta(days=number) for number in range(days)]
     names = [_day_name(day) for day in shown]
     values = [

@@ -287,10 +287,8 @@ _EACH_GROUP = "<!-- each group -->"  # the place of the groups in the page; no n
 def report_page(
     ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None, title: str | None = None
 ) -> str:
-    """The HTML of the report of a lake with a finished audit. `progress` is called with each step.
-
-    `title`: the cluster's name; None: its id, or the lake's location if the id is unknown.
-    """
+    """The HTML of the report of a lake with a finished audit. `progress` is called with each step. `title`: the
+    cluster's name; None: its id, or the lake's location if the id is unknown."""
     answers: dict[str, list[dict[str, object]]] = {}
     for number, (heading, names) in enumerate(QUESTIONS.items(), 1):
         progress(f"asking the lake, {number} of {len(QUESTIONS)}: {heading}")

@@ -115,12 +115,9 @@ class LogStartMoved(NotReadable):
 
 
 class SegmentPiece(NamedTuple):
-    """Bytes `position` to `end` of one segment file; both are batch borders.
-
-    `file`: the identity of the file (None: any file at the path). `mark`: the batch at `position` (None: there was
-    none, or the segment was not scanned). `bounds`: the offsets that batches from `position` on can have (None: by
-    `file`).
-    """
+    """Bytes `position` to `end` of one segment file; both are batch borders. `file`: its identity (None: any file at
+    the path). `mark`: the batch at `position`, if it was scanned. `bounds`: the offsets that batches from there on can
+    have (None: by `file`)."""
 
     path: str
     position: int
@@ -136,11 +133,8 @@ class SegmentPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class FetchPiece:
-    """Batches of a live partition whose base offset is in start_offset .. end_offset - 1.
-
-    `keep_first`: the batch with start_offset belongs to the piece, too, wherever it begins. `leader`: the id of the
-    partition's leader at planning; None: it had none. `bytes_per_offset` is an estimate, for balancing work.
-    """
+    """Batches of a live partition with a base offset from start_offset to end_offset - 1; `keep_first`: and the one
+    that has start_offset. `leader`: its id at planning; None: none. `bytes_per_offset`: an estimate, for balancing."""
 
     topic: str
     partition: int

@@ -42,10 +42,8 @@ NO_SEGMENTS = "no segment file (*.log)"
 
 @dataclass(frozen=True)
 class SegmentLog(PartitionLog):
-    """One listed copy of a partition. Its methods may scan segments, each at most once.
-
-    They raise NotReadable, and SegmentChanged if a segment is now another file: `asked` then lists it again.
-    """
+    """One listed copy of a partition. Its methods may scan segments, each at most once. They raise NotReadable, and
+    SegmentChanged if a segment is now another file: `asked` then lists it again."""
 
     copy: PartitionCopy
     _scanned: dict[str, BatchColumns] = field(init=False, default_factory=dict, compare=False, repr=False)
@@ -261,11 +259,9 @@ Damage = tuple[str, int]  # name of a segment file, and a position in it
 
 
 class Span(NamedTuple):
-    """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in the files of `pieces`.
-
-    `end_moves`: the end is the committed offset (None: unknown) at the last listing. `ends_log`: the last piece is the
-    log's last, which may have a half-written end. `known_corrupt`: damage to leave out.
-    """
+    """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in `pieces`. `end_moves`:
+    with the committed offset (None: unknown) at each listing. `ends_log`: the last piece is the log's last, maybe half-
+    written. `known_corrupt`: damage to leave out."""
 
     topic: str
     partition: int
@@ -453,12 +449,9 @@ class _Looked(NamedTuple):
 
 
 def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
-    """Among several copies of a partition the one with the newest confirmed leader epoch at its end, then the furthest
-    end, then the first given.
-
-    A follower can lag, and can have a tail that was never committed: the copy with the higher epoch is right (KIP-101).
-    A copy that cannot be read is only chosen if no other one can.
-    """
+    """Among several copies of a partition the one with the newest confirmed leader epoch at its end (KIP-101: a
+    follower can lag, or have a tail that was never committed), then the furthest end, then the first given. A copy that
+    cannot be read is only chosen if no other one can."""
     by_partition: dict[tuple[str, int], list[PartitionCopy]] = defaultdict(list)
     for copy in copies:
         by_partition[copy.topic, copy.partition].append(copy)

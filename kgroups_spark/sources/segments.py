@@ -69,13 +69,9 @@ Place = tuple[str, int]  # topic and partition
 
 
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
-    """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
-    None: there is no checkpoint of high watermarks, or it is empty (as after a power failure). Raises UsageError,
-    UnreadableFolder.
-
-    The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
-    there because of newer ones, so these must be read, too.
-    """
+    """By topic and partition the offset below which all is committed, from a log directory's checkpoints: the high
+    watermark, up to five seconds old, and the cleaned range, where records were dropped for newer ones. None: there is
+    no high watermark (power failure). Raises UsageError, UnreadableFolder."""
     path = path_in(log_dir, HIGH_WATERMARKS)
     text = read_text_if_there(path)
     found = None if text is None else parse_checkpoint(text, path)
@@ -162,10 +158,8 @@ class PartitionCopy(NamedTuple):
 
 
 def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[PartitionCopy]:
-    """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
-
-    A folder contains folders of partitions, or is one. Raises NoPartitions, UsageError, UnreadableFolder.
-    """
+    """Every copy of every partition of the topic in these folders (of partitions, or of one), by partition, then in the
+    folders' order. Raises NoPartitions, UsageError, UnreadableFolder."""
     return _of_one_cluster([copy for folder in folders for copy in _partitions_in(folder, topic)])
 
 
@@ -227,11 +221,8 @@ def list_partition(folder: str, topic: str, partition: int, cluster_id: str | No
 
 
 def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    """The partition in a folder, without the checkpoints of its log directory.
-
-    A local folder is listed until two listings in a row have the same files: a file that is renamed during a listing
-    may be missing from it under both names.
-    """
+    """The partition in a folder, without checkpoints. A local folder is listed until it has the same files twice in a
+    row: one that is renamed meanwhile may be missing under both names."""
     for wait in _waits(folder):
         time.sleep(wait)
         entries = list_folder(folder)

@@ -68,11 +68,8 @@ def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """The rows as a frame. `schema`: Spark's, if Arrow's has not all of it.
-
-    Spark 4.2 loses all rows after an empty chunk of a column, without an error: a table of several chunks becomes one
-    of one chunk.
-    """
+    """The rows as a frame. `schema`: Spark's, if Arrow's has not all of it. One chunk: Spark 4.2 loses all rows after
+    an empty chunk of a column, without an error."""
     whole = rows.combine_chunks()
     return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 

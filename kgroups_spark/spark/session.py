@@ -1,8 +1,5 @@
-"""The Spark session: our own on a laptop, the existing one under spark-submit or on a platform.
-
-Our own session is configured for many small Delta tables on one machine. If a master was already chosen (spark-submit,
-a notebook), only indispensable settings are added; settings of the cluster are in conf/.
-"""
+"""The Spark session: our own on a laptop, for many small Delta tables; under spark-submit, in a notebook or on a
+platform the existing one, with only indispensable settings (others are in conf/)."""
 
 from __future__ import annotations
 
@@ -186,12 +183,9 @@ def java_options(given: str) -> str:
 
 
 def class_archive() -> str:
-    """The JVM's option that takes Spark's classes from an archive in our cache: a start then costs two thirds of the
-    CPU. Without an archive, the option to write it when the JVM ends, once for each installation of Java and Spark.
-
-    A JVM ignores an archive of other jars. It writes the first bytes last, so one that was killed left zeros there, and
-    one in which Spark did not start wrote 30 MB.
-    """
+    """The JVM's option that takes Spark's classes from an archive in our cache (two thirds of the CPU of a start), or
+    writes it when the JVM ends, once for each Java and Spark. A JVM ignores an archive of other jars. One that was
+    killed left zeros in its first bytes, one in which Spark did not start wrote 30 MB."""
     jars = Path(pyspark.__path__[0]) / "jars"
     installation = f"{os.environ.get('JAVA_HOME') or shutil.which('java')} {jars}"
     archive = ivy_folder().parent / f"spark-classes-{zlib.crc32(installation.encode()):08x}.jsa"
@@ -203,11 +197,8 @@ def class_archive() -> str:
 
 
 def _s3_of_environment() -> dict[str, str]:
-    """The endpoint and region of S3, from the settings of AWS's tools. Spark reads the credentials from there itself
-    (SparkHadoopUtil, 4.2).
-
-    Storage of other vendors rarely has a host name for each bucket.
-    """
+    """The endpoint and region of S3, from the settings of AWS's tools; Spark reads the credentials itself
+    (SparkHadoopUtil, 4.2). Other vendors rarely have a host name for each bucket."""
     settings = {}
     endpoint, region = endpoint_of_environment(), region_of_environment()
     if endpoint:
@@ -323,10 +314,8 @@ def _remember_jars(spark: SparkSession) -> None:
     _jar_list(packages).write_text("\n".join(jar for jar in jars if jar.startswith(str(ivy_folder()))))
 
 
-# Spark's JVM, if this process starts it: its output and that of its workers passes through here, and it can be ended.
-#
-# During the start, Ivy and the JVM print many lines that matter only if the start fails, so they are held back. Lines
-# after an interruption are dropped, because they are only about that.
+# Spark's JVM, if this process starts it: the output passes through here, and it can be ended. Ivy's and the JVM's
+# lines are held back in case the start fails. Lines after an interruption are only about that, and dropped.
 
 MOST_LINES = 2000  # lines held back during a start; the newest count
 SECONDS_TO_END = 5.0

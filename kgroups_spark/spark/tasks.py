@@ -1,8 +1,5 @@
-"""One shape for all work of tasks: each task gets a table, and returns lines. Without Spark, processes of this machine
-run the tasks.
-
-All code that reads or writes files in tasks uses a Runner.
-"""
+"""One shape for all work of tasks: each task gets a table, and returns lines; all code that reads or writes files in
+tasks uses a Runner. Without Spark, processes of this machine run the tasks."""
 
 from __future__ import annotations
 

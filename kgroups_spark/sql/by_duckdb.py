@@ -199,10 +199,8 @@ class DuckDbLake:
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:
-    """A new connection with a view of every table, every view and every function, as of the last finished audit.
-
-    `storage_options` are deltalake's, for object stores. Times are TIMESTAMP WITH TIME ZONE, shown in UTC.
-    """
+    """A new connection with every table, view and function, as of the last finished audit; times in UTC, with time
+    zone. `storage_options` are deltalake's, for object stores."""
     lake = DuckDbLake(location, storage_options, reaches_files=True)
     lake.make(NAMES)
     lake.comment()

@@ -1,8 +1,5 @@
-"""A lake that is open for reading: the interface for all commands that print rows.
-
-DuckDB reads a lake in a folder, without Spark: an answer takes about a second. Spark reads a lake in a catalog, or one
-that DuckDB's reader of Delta does not support; that takes about ten seconds. The rows are the same.
-"""
+"""A lake that is open for reading: the interface for all commands that print rows. DuckDB reads a folder in a second,
+Spark in ten one in a catalog, or that DuckDB's reader of Delta does not support. The rows are the same."""
 
 from __future__ import annotations
 
@@ -76,11 +73,8 @@ def parameters_in(query: str, engine: Literal["duckdb", "spark"]) -> list[str]:
 
 
 class LakeReader(ABC):
-    """The tables, views and functions as of the last finished audit, and that audit's row of the ledger.
-
-    Rows are dicts: times as aware UTC datetimes, structs and maps as dicts, lists as lists, whole numbers as int; the
-    same by both engines.
-    """
+    """The tables, views and functions as of the last finished audit, and its row of the ledger. By both engines rows
+    are dicts: times as aware UTC datetimes, structs and maps as dicts, lists as lists, whole numbers as int."""
 
     engine: Literal["duckdb", "spark"]
     location: str
@@ -122,11 +116,8 @@ class LakeReader(ABC):
         return query
 
     def sql(self, query: str, **parameters: Any) -> Rows:
-        """A query's answer, over tables, views and functions.
-
-        Parameters appear in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The
-        text must be valid in both dialects. Raises SqlError.
-        """
+        """A query's answer, over tables, views and functions, valid in both dialects. Parameters appear as :name; they
+        are str, int, bool, None, datetime with a zone, or a list of str. Raises SqlError."""
         return to_rows(self.arrow(query, parameters))
 
     @cached_property
@@ -439,10 +430,8 @@ def about_hanging(rows: Iterable[Row]) -> list[str]:
     return lines
 
 
-# Groups now or as of a moment, in the rows of `kgroups describe`: one for each offset, each member, or each group.
-#
-# A group may be in two partitions of __consumer_offsets: each is described by itself. The queries are templates:
-# FROM_NOW or FROM_THEN name the tables, `{chosen}` is the condition on groups.
+# Groups now or as of a moment, a row for each offset, each member, or each group in each offsets partition. Queries
+# are templates: FROM_NOW or FROM_THEN name the tables, `{chosen}` is the condition on groups.
 
 
 What = Literal["offsets", "members", "state"]

@@ -72,10 +72,8 @@ _RETURNS = re.compile(r"returns (\w+)")
 
 
 def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool) -> Definition:
-    """The definition in a file. `columns_of`: the columns of another table, view or function.
-
-    Raises ValueError for a line of the head in none of these forms, KeyError for an unknown column.
-    """
+    """The definition in a file. `columns_of`: the columns of another table, view or function. Raises ValueError for a
+    line of the head in none of these forms, KeyError for an unknown column."""
     head, query = text.split("\n\n", 1)
     lines = [line.removeprefix("--").strip() for line in head.splitlines()]
     arguments: dict[str, Column] = {}
@@ -226,10 +224,8 @@ class JsonField:
 
 
 def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
-    """The fields of a record type's value in any of its layouts, those of the released one first.
-
-    Raises ValueError if a field has two types.
-    """
+    """The fields of a record type's value in any layout, the released one's first. Raises ValueError if one has two
+    types."""
     names = tuple(message.layout for message in kind.layouts)
     found: dict[str, JsonField] = {}
     for message in kind.layouts:
@@ -562,10 +558,7 @@ def columns_of(name: str) -> Columns:
 
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
     """The statement that makes the view or function, in DuckDB without its comments. Raises FileNotFoundError for an
-    unknown name.
-
-    `audit_id`: the last finished audit of the view's lake, so that queries do not search the whole ledger for it.
-    """
+    unknown name. `audit_id`: the lake's last finished audit; queries need not search the whole ledger for it."""
     query = definition(name).query
     # Functions name the schema: in DuckDB a caller's WITH could hide the table.
     for form in (LAST_FINISHED, LAST_FINISHED.replace("FROM ", "FROM main.")) if audit_id is not None else ():

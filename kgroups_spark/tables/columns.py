@@ -1,7 +1,5 @@
-"""The definition of a table's column: name, type, comment, and whether it may be null.
-
-They are Arrow's fields, so that readers of a lake need no Spark; spark_types.py converts them to Spark's types.
-"""
+"""The definition of a table's column: name, type, comment, and whether it may be null; as Arrow's fields, because
+readers of a lake need no Spark (spark_types.py converts them)."""
 
 from __future__ import annotations
 
@@ -135,11 +133,8 @@ class Condition(NamedTuple):
         return _COMPARE[self.comparison](field, self.value)
 
     def may_hold(self, least: Any, greatest: Any) -> bool:
-        """Whether a file with these bounds (None: unknown) may hold a row that meets it.
-
-        Only bounds of whole numbers and of short texts can rule it out. Bounds of long texts may be truncated, and
-        those of times are texts in Delta's log.
-        """
+        """Whether a file with these bounds (None: unknown) may hold a row that meets it. Only bounds of whole numbers
+        and short texts can rule it out: long texts may be truncated, times are texts in Delta's log."""
         if self.comparison.startswith("is"):
             return True
         wanted: list[Any] = self.value if self.comparison == "in" else [self.value]
