@@ -249,7 +249,6 @@ def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
 
 # Kinds of facts from tasks: a difference, or facts of one side.
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
-Sides = Sequence[tuple[Release, CleanUp]]
 
 
 @dataclass(frozen=True)
@@ -327,7 +326,7 @@ def compare(
     history = StoredHistory(stored.tables(then), replaced=then.replaced)
     sides = [(side.rules, side.clean_up(as_of_ms, then.audit_id)) for side in (a, b)]
     task = CompareTask(history, sides, frozenset(groups))
-    for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task):
+    for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task.outputs):
         if kind == _DIFFERENCE:
             found.differences.append(Difference(*reported))
         else:
@@ -341,7 +340,7 @@ class CompareTask(NamedTuple):
     only the differences of these (empty: of all)."""
 
     history: StoredHistory
-    sides: Sides
+    sides: Sequence[tuple[Release, CleanUp]]
     groups: frozenset[str] = frozenset()
 
     def outputs(self, reader: PartReader) -> Iterator[Fact]:

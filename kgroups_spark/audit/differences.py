@@ -325,8 +325,6 @@ EXPIRY_RULES: dict[str, str] = {
     "keeps_described_streams_groups": "4.4 keeps a streams group as long as a plugin holds its topology description",
     "deletes_share_groups": "share groups that are empty are kept since 4.1 (KAFKA-19016)",
 }
-# Fields that no compared decision depends on, or with a name of its own here: RETENTION.
-EXPIRY_WITHOUT_TRACE = {"default_retention_ms", "tombstone_at_generation_0"}
 RETENTION = "retention"
 
 

@@ -122,8 +122,7 @@ def _rows(archive: str) -> tuple[pa.Table, set[str]]:
             "cannot be replayed, because their order decides"
         )
     columns = {name: found[given[name]] if name in given else pa.nulls(found.num_rows) for name in (*NEEDED, *MORE)}
-    for name in ("key", "value"):
-        columns[name] = _bytes(archive, name, columns[name])
+    columns |= {name: _bytes(archive, name, columns[name]) for name in ("key", "value")}
     columns["timestamp"] = _ms(columns["timestamp"])
     for name, default in MORE.items():
         if default is not None:
@@ -360,12 +359,11 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
     states, without_answer, not_read = _live_states(options, cluster)
     evidence = [facts.release_evidence] if options.release_version is None else []
-    notes = [*found.notes, *evidence, *facts.notes, *not_read]
     return LogSource(
         "kafka",
         found.logs,
         settle(options, clock_ms, facts),
-        notes,
+        [*found.notes, *evidence, *facts.notes, *not_read],
         client,
         cluster,
         len(found.topic.partitions),

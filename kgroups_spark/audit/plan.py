@@ -326,9 +326,7 @@ def _plan_partition(
 
 def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
     start = log.log_start_offset
-    whole = _new_range(log, start)
-    lost_from = 0 if start > 0 else None
-    return PartitionPlan(log, start, start, whole, lost_from=lost_from, cut=cut)
+    return PartitionPlan(log, start, start, _new_range(log, start), lost_from=0 if start > 0 else None, cut=cut)
 
 
 def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:

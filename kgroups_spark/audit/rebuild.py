@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,21 +53,17 @@ from kgroups_spark.words import counted, to_epoch_ms
 REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "quarantine")
 
 
-class DecodeTask(NamedTuple):
+def decoded_now(
+    audit_id: int, stored: StoredHistory, reader: PartReader, *, counts_traffic: bool
+) -> Iterator[TaskOutput]:
     """The quarantined records that decode now, as rows of their tables. `counts_traffic`: also of group_traffic."""
-
-    audit_id: int
-    stored: StoredHistory
-    counts_traffic: bool
-
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        for number in reader.shards:
-            quarantine = decodable(StoredShard(self.stored, reader, number).rows("quarantine"))
-            found = list(decoded_again(quarantine, number, self.audit_id))
-            yield from (each for each in found if each[0] != TRAFFIC)
-            traffic = [rows for name, rows in found if name == TRAFFIC]
-            if traffic and self.counts_traffic:
-                yield TRAFFIC, summed(pa.concat_tables(traffic))
+    for number in reader.shards:
+        quarantine = decodable(StoredShard(stored, reader, number).rows("quarantine"))
+        found = list(decoded_again(quarantine, number, audit_id))
+        yield from (each for each in found if each[0] != TRAFFIC)
+        traffic = [rows for name, rows in found if name == TRAFFIC]
+        if traffic and counts_traffic:
+            yield TRAFFIC, summed(pa.concat_tables(traffic))
 
 
 class RebuildTask(NamedTuple):
@@ -189,7 +185,7 @@ class _Rebuild:
         traffic itself, together with that of its new records."""
         stored = Stored(self.work.lake)
         tables = {"quarantine": stored.table("quarantine", "quarantine", arrow_schema("quarantine").names)}
-        task = DecodeTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
+        task = partial(decoded_now, self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
         with sink_of(self.writer) as sink:
             found = stored.run(sink, self._tasks, task)
             for name in DECODED_TABLES:
@@ -215,20 +211,17 @@ class _Rebuild:
     def _replay(self, sink: Sink, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
         work, stored = self.work, Stored(self.work.lake)
         history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), begins=begins)
+        replay = ShardTask(replace(work.night([], self.as_of_ms), audits=self._spans()), work.ends([]), stored=history)
+        if self.current:
+            replay = replace(replay, given=stored.left_by(work.then, EXPIRY))
         task = RebuildTask(
-            ShardTask(
-                replace(work.night([], self.as_of_ms), audits=self._spans()),
-                work.ends([]),
-                stored=history,
-            ),
+            replay,
             replace(history, begins={}),
             self._before(stored) if begins or self.replaced else {},
             frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
             self.read_by,
         )
-        if self.current:
-            task = task._replace(replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
-        stored.run(sink, self._tasks, task)
+        stored.run(sink, self._tasks, task.outputs)
 
     def _before(self, stored: Stored) -> dict[str, StoredTable]:
         versions = {name: self.work.then.version(name) for name in REBUILT_TABLES}

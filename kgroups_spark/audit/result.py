@@ -134,9 +134,8 @@ def _history(work: AuditWork, stored: Stored, *, from_history: bool) -> StateLog
     tables: dict[str, StoredTable] = {}
     if saved is not None:
         columns = ["audit_id", "log", "state_partition", *StateRow._fields]
-        tables[STATE_TABLE] = stored.table(
-            STATE_TABLE, STATE_TABLE, columns, conditions=rows_of_state(STATE_TABLE, saved)
-        )
+        conditions = rows_of_state(STATE_TABLE, saved)
+        tables[STATE_TABLE] = stored.table(STATE_TABLE, STATE_TABLE, columns, conditions=conditions)
     for topic, name in RECORDS.items() if from_history else ():
         columns = ["audit_id", "state_partition", "log_offset", "log_timestamp", "record_type", *NAMES[topic]]
         columns += [each for each in ("value_version", "layout", "value") if each in TABLES[name].columns.names]
@@ -503,9 +502,8 @@ class LakeTables:
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
         if self._whole(name) is not None or self.lake.replaced.touches(name):
             return self.rows(name, arrow_schema(name).names, *conditions)
-        found = self.lake.dataset(
-            name, [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
-        )
+        paths = [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
+        found = self.lake.dataset(name, paths)
         return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
     def _whole(self, name: str) -> pa.Table | None:

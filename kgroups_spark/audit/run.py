@@ -142,15 +142,6 @@ class Step:
         return cast("SparkRunner", self.sink.runner)
 
 
-def read_steps(work: AuditWork, sink: Sink) -> Generator[Step, None, list[RangeProgress]]:
-    """Reads what is new, then what the log received meanwhile, if needed; returns the progress of ranges that count and
-    of others. Each record is read only once, because the cleaner may run between two reads."""
-    progress = yield from _read(work, sink, work.ranges_by_task)
-    if more := read_on(work.plan, progress):
-        progress += yield from _read(work, sink, work.by_task(more))
-    return progress
-
-
 def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> Generator[Step, None, list[RangeProgress]]:
     if not tasks:
         return []
@@ -196,10 +187,8 @@ def replay_step(work: AuditWork, sink: Sink, progress: list[RangeProgress], mome
         decoded_again=quarantine,
     )
     tasks = work.shards_by_task(progress)
-    function = partial(replay_shards, task, tasks)
-    return Step(
-        work, sink, stored.given_to(tasks), function, f"replaying {counted(len(work.shards), 'coordinator shard')}"
-    )
+    what = f"replaying {counted(len(work.shards), 'coordinator shard')}"
+    return Step(work, sink, stored.given_to(tasks), partial(replay_shards, task.outputs, tasks), what)
 
 
 def night_result(sink: Sink, replay: Step, progress: list[RangeProgress], moment: Moment) -> AuditResult:
@@ -260,9 +249,13 @@ class Audit:
         self._states = audit_state_logs(self._work, from_history=self._from_history)
 
     def read(self) -> Iterator[Step]:
-        """The actions that read what is new, one after the other: a second one if the log has changed meanwhile."""
-        self._sink = self._stack.enter_context(sink_of(self._work.writer, for_replay=True))
-        progress = yield from read_steps(self._work, self._sink)
+        """The actions that read what is new, one after the other: a second one for what the log received meanwhile, if
+        needed. Each record is read only once, because the cleaner may run between two reads."""
+        work, sink = self._work, self._stack.enter_context(sink_of(self._work.writer, for_replay=True))
+        progress = yield from _read(work, sink, work.ranges_by_task)
+        if more := read_on(work.plan, progress):
+            progress += yield from _read(work, sink, work.by_task(more))
+        self._sink = sink
         self._take("read")
         self._progress = self._work.settle(progress)
         self._moment = Moment.of(self._work, self._progress)

@@ -46,8 +46,6 @@ from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import table_of_rows, with_columns
 from kgroups_spark.words import counted, to_datetime, to_epoch_ms
 
-StateLogs = Mapping[str, Sequence[PartitionLog]]
-
 
 class StatePlan(NamedTuple):
     """The plans by topic. `before`: the last finished audit; None: none has finished."""
@@ -82,9 +80,8 @@ class StatePlan(NamedTuple):
 
     def settled(self, reads: Sequence[StateShardRead]) -> StatePlan:
         """See AuditPlan."""
-        return self._replace(
-            plans={topic: plan.settled(progress_of(topic, reads)) for topic, plan in self.plans.items()}
-        )
+        plans = {topic: plan.settled(progress_of(topic, reads)) for topic, plan in self.plans.items()}
+        return self._replace(plans=plans)
 
     def entries(self, reads: Sequence[StateShardRead]) -> list[PartitionProgress]:
         """The ledger's entry of each partition: how far it has now been read."""
@@ -113,7 +110,7 @@ def progress_of(topic: str, reads: Sequence[StateShardRead]) -> list[RangeProgre
 
 
 def plan_state_logs(
-    logs: StateLogs,
+    logs: Mapping[str, Sequence[PartitionLog]],
     before: AuditRow | None,
     *,
     lake: Lake | None = None,

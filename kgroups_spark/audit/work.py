@@ -197,8 +197,7 @@ class KnownNames:
 
     def topics_table(self, progress: list[RangeProgress], audit_id: int) -> pa.Table:
         columns = ("topic_id", "topic", "seen_log_timestamp", "source")
-        rows = sorted(self.topics(progress).rows())
-        return table_of_rows("topics", columns, rows, audit_id=audit_id)
+        return table_of_rows("topics", columns, sorted(self.topics(progress).rows()), audit_id=audit_id)
 
     @property
     def _reported_count(self) -> int | None:

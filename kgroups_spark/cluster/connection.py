@@ -135,8 +135,7 @@ def in_words(err: OSError) -> str:
     """The error in words: OpenSSL's SSLV3_ALERT_BAD_CERTIFICATE as "sslv3 alert bad certificate"."""
     if isinstance(err, ssl.SSLEOFError):
         return "it was closed"
-    reason = getattr(err, "reason", None) or err.strerror or str(err)
-    return str(reason).replace("_", " ").lower()
+    return str(getattr(err, "reason", None) or err.strerror or err).replace("_", " ").lower()
 
 
 SOFTWARE = "kgroups-spark-kafka-python"
@@ -171,9 +170,8 @@ class BrokerConnection:
         self._socket = connected(address, settings, deadline)
         try:
             self.api_versions = self._negotiate(deadline)
-            self.versions = BrokerVersionData(
-                api_versions={api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
-            )
+            versions = {api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
+            self.versions = BrokerVersionData(api_versions=versions)
             if is_sasl:
                 self._authenticate(deadline)
         except BaseException:

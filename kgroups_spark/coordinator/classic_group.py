@@ -257,9 +257,8 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
     assignment = member.get("assignment")
     if assignment is None:
         return None if member.get("assignmentRaw") else "[]"
-    assigned = sorted(
-        (each["topic"], number) for each in assignment["assignedPartitions"] for number in each["partitions"]
-    )
+    topics = assignment["assignedPartitions"]
+    assigned = sorted((each["topic"], number) for each in topics for number in each["partitions"])
     return orjson.dumps([{"topic": topic, "partition": number} for topic, number in assigned]).decode()
 
 

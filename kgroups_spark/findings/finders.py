@@ -172,8 +172,7 @@ def _moved(evidence: Evidence) -> Source:
     """The events, also of earlier audits, of groups with a move in this one."""
     of_audit, moves = Condition("audit_id", "==", evidence.audit_id), Condition("event", "in", MOVES)
     groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves)["group_id"].unique()
-    # pyarrow refuses a list without a type.
-    return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist() or [""]))
+    return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist()))
 
 
 def _both_ways(evidence: Evidence) -> pa.Table:
@@ -185,7 +184,7 @@ def _both_ways(evidence: Evidence) -> pa.Table:
     found = groups.filter((transactional > 0) & (transactional < every))["group_id"].to_pylist()
     columns = ["offsets_partition", "group_id", "topic", "partition", "log_offset", "is_transactional"]
     values = Condition("committed_offset", "is not null")
-    return evidence.tables.rows("offset_commits", columns, ours, values, Condition("group_id", "in", found or [""]))
+    return evidence.tables.rows("offset_commits", columns, ours, values, Condition("group_id", "in", found))
 
 
 def _throwaway_groups(evidence: Evidence) -> pa.Table:
@@ -201,7 +200,7 @@ def _away_members(evidence: Evidence) -> pa.Table:
     columns = [*MEMBER, "log_offset", "group_instance_id", "client_host"]
     away = evidence.tables.rows("group_members", columns, Condition("member_epoch", "==", -2))
     named = ("offsets_partition", "log_offset")
-    its = [Condition(name, "in", away[name].unique().to_pylist() or [-1]) for name in named]
+    its = [Condition(name, "in", away[name].unique().to_pylist()) for name in named]
     versions = evidence.tables.rows("group_member_versions", [*MEMBER, "log_offset", "log_timestamp"], *its)
     return away.join(versions, [*MEMBER, "log_offset"], join_type="inner")
 
@@ -212,11 +211,10 @@ def _target_records(evidence: Evidence) -> pa.Table:
     columns = [*MEMBER, "log_offset", "log_timestamp", "value_version"]
     targets = Condition("record_type", "in", [7, 13, 21])
     before = [row["group_id"] for row in evidence.before if row["finding"] == "target_for_unknown_member"]
-    earlier = Condition("audit_id", "<=", evidence.audit_id - 1), Condition("group_id", "in", before or [""])
+    earlier = Condition("audit_id", "<=", evidence.audit_id - 1), Condition("group_id", "in", before)
     of_audit = Condition("audit_id", "==", evidence.audit_id)
-    return pa.concat_tables(
-        evidence.tables.rows("group_records", columns, targets, *conditions) for conditions in ([of_audit], earlier)
-    )
+    asked = ([of_audit], earlier)
+    return pa.concat_tables(evidence.tables.rows("group_records", columns, targets, *each) for each in asked)
 
 
 def _ends_before(evidence: Evidence) -> pa.Table:

@@ -189,8 +189,7 @@ class Claim:
 
 
 def require_given_up(running: AuditRow, take_over: bool) -> None:
-    owner = Owner.parse(running.owner)
-    alive = owner.is_alive
+    alive = Owner.parse(running.owner).is_alive
     if alive:
         raise ClaimLost(f"audit {running.audit_id} is running ({_who(running)}): wait for it, or end that process")
     if alive is None and not take_over and _now() - running.started_at < GIVEN_UP_AFTER:

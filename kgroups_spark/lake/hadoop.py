@@ -382,7 +382,7 @@ class CatalogSchema:
         return unquote(str(folder)).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
-        if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).features()):
+        if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).snapshot().features):
             raise KgroupsError(
                 f"table {name} of schema {self.location} is managed by its catalog (feature catalogManaged), which "
                 "keeps part of its log to itself: use a schema whose tables are not, or a folder"

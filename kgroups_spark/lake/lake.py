@@ -191,7 +191,7 @@ class Lake:
 
     def write(self, name: str, rows: Iterable[pa.Table | pa.RecordBatch], audit_id: int) -> Part | None:
         """A part with rows of the driver; None: there are none."""
-        part = PartWriter(name, self.uri, audit_id).write_batches(rows)
+        part = PartWriter(name, self.uri, audit_id).write(rows)
         if part and self.stand_in is not None:
             uri = f"{self._path(name)}/{part.path}"
             self.store.put(self.stand_in.path(uri), uri)
@@ -261,7 +261,7 @@ class Lake:
 
     @cached_property
     def properties(self) -> dict[str, str]:
-        return self.table("audits").properties()
+        return self.table("audits").snapshot().properties
 
     @property
     def version(self) -> int:

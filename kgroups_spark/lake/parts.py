@@ -67,14 +67,10 @@ class PartWriter(NamedTuple):
     lake_uri: str
     audit_id: int
 
-    def write(self, rows: pa.Table) -> Part | None:
-        """Writes the rows to one part; None: there are no rows. Their columns are the table's, in any order; texts may
-        be dictionaries. Raises ValueError for others, for values that do not fit, and for a null where there may be
-        none. An OSError leaves a file that no commit names."""
-        return self.write_batches([rows])
-
-    def write_batches(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> Part | None:
-        """The same for batches of one schema: one part, with one batch in memory at a time."""
+    def write(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> Part | None:
+        """Writes batches of one schema, one in memory at a time, to one part; None: there are no rows. Their columns
+        are the table's, in any order; texts may be dictionaries. Raises ValueError for others, for values that do not
+        fit, and for a null where there may be none. An OSError leaves a file that no commit names."""
         part = None
         for batch in batches:
             if batch.num_rows:

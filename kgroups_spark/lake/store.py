@@ -206,8 +206,9 @@ class TableLog:
     def __init__(self, store: Store, path: str) -> None:
         self._store, self.path = store, path
 
-    def _snapshot(self, version: int | None = None) -> Snapshot:
-        """Raises FileNotFoundError if there is no such table or version; KgroupsError for unknown features."""
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """The version (None: the newest). Raises FileNotFoundError if it or the table is not there, KgroupsError for
+        unknown features."""
         entries = self._store.entries(self.path, version)
         if not entries:
             raise FileNotFoundError(f"{self.path}: no table, or no such version of it")
@@ -229,7 +230,7 @@ class TableLog:
             self._write(None, [PROTOCOL, metadata(schema_json, comment, properties)], "kgroups-spark", "CREATE TABLE")
 
     def version(self) -> int:
-        return self._snapshot().version
+        return self.snapshot().version
 
     def entry(self, version: int) -> str | None:
         """The log's entry of that version, as text; None: there is none."""
@@ -237,24 +238,15 @@ class TableLog:
             return self._store.text(self.path, version)
         return None
 
-    def properties(self) -> dict[str, str]:
-        return self._snapshot().properties
-
-    def schema_json(self) -> str:
-        return str(self._snapshot().metadata["schemaString"])
-
-    def features(self) -> set[str]:
-        return self._snapshot().features
-
     def refusal(self) -> str | None:
         """Why the table cannot take a plain Parquet file, or lose one, as a sentence's end; None: it can."""
-        found = self._snapshot()
+        found = self.snapshot()
         if found.properties.get("delta.appendOnly", "false").lower() == "true":
             return "has delta.appendOnly"
         return None if found.is_plain else f"has features of Delta ({found.protocol})"
 
     def files(self, version: int | None = None) -> list[TableFile]:
-        return self._snapshot(version).files()
+        return self.snapshot(version).files()
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
         """A text for each part that the driver does not see, or sees with another size."""
@@ -271,14 +263,14 @@ class TableLog:
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
-        return self._snapshot().last_transaction(app_id)
+        return self.snapshot().last_transaction(app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
         """The newest version without a later transaction of the application. Raises KgroupsError if it is gone."""
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         while (snapshot.last_transaction(app_id) or 0) > transaction:
             try:
-                snapshot = self._snapshot(snapshot.version - 1)
+                snapshot = self.snapshot(snapshot.version - 1)
             except FileNotFoundError as error:
                 raise version_gone(self.path, transaction) from error
         return snapshot.version
@@ -286,7 +278,7 @@ class TableLog:
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
         """Commits this transaction version of each application, unless it has that one or a later one; all in one
         commit, or in none if there is nothing to do. Raises ChangedMeanwhile if another process has just committed."""
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         older = {app: to for app, to in transactions.items() if (snapshot.last_transaction(app) or 0) < to}
         if older and not self._write(snapshot, [_transaction(*each) for each in older.items()], by):
             raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.version}")
@@ -308,7 +300,7 @@ class TableLog:
         nothing. Raises AlreadyWritten if the application has committed this transaction version or a later one,
         ChangedMeanwhile if files had to be removed and another process committed meanwhile.
         """
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         _refuse_repeated(snapshot, transaction)
         actions = [] if transaction is None else [_transaction(*transaction)]
         actions += [_add(part, changes_rows) for part in parts]
@@ -320,7 +312,7 @@ class TableLog:
         while not self._write(snapshot, actions, by):
             if remove is not None:
                 raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.version}")
-            snapshot = self._snapshot()
+            snapshot = self.snapshot()
             _refuse_repeated(snapshot, transaction)
         return snapshot.version + 1
 
@@ -334,7 +326,7 @@ class TableLog:
         if after is not None and version % int(after.properties.get("delta.checkpointInterval", 10)) == 0:
             # A checkpoint only saves time: without it the commit still counts.
             with suppress(OSError, *spark_errors()):
-                self._store.write_checkpoint(self.path, self._snapshot(version))
+                self._store.write_checkpoint(self.path, self.snapshot(version))
         return True
 
 

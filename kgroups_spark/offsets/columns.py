@@ -266,8 +266,7 @@ class Commits:
 def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
     """Rows of `offset_commits` as OFFSET_RECORDS. Releases before 4.1 do not read topic ids (KAFKA-19141)."""
     columns = {name: offset_commits.column(name) for name in OFFSET_RECORDS.names}
-    for name in _TIMES:
-        columns[name] = milliseconds(columns[name])
+    columns |= {name: milliseconds(columns[name]) for name in _TIMES}
     if offset_commits.column("raw_value").null_count < len(offset_commits):
         # The times of values with kept bytes are read from the bytes.
         rows = np.flatnonzero(is_given(offset_commits["raw_value"]))

@@ -271,8 +271,7 @@ def first_values(commits: Commits, ends: I64, saved_rows: int) -> I64:
     stretch = (np.searchsorted(keys, places.keys(group, log_offset)) if len(keys) else 0) + group
     first = np.full(int(stretch.max()) + 1, NEVER)
     np.minimum.at(first, stretch, log_offset)
-    is_first = log_offset == first[stretch]
-    return np.asarray(row[is_first])
+    return np.asarray(row[log_offset == first[stretch]])
 
 
 def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:

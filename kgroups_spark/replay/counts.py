@@ -93,8 +93,7 @@ class GroupTraffic:
 
 def summed(rows: pa.Table) -> pa.Table:
     """Rows of `group_traffic` with one row for each key: counts of equal keys are added up."""
-    by_key = rows.group_by(list(TABLES["group_traffic"].key))
-    sums = by_key.aggregate([(name, "sum") for name in COUNTS])
+    sums = rows.group_by(list(TABLES["group_traffic"].key)).aggregate([(name, "sum") for name in COUNTS])
     names = [name.removesuffix("_sum") for name in sums.column_names]
     schema = arrow_schema("group_traffic")
     return sums.rename_columns(names).select(schema.names).cast(schema)

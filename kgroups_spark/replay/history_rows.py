@@ -229,8 +229,7 @@ def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[
 def ends(markers: list[Marker], log: JoinedLog = ALONE) -> Markers:
     """The markers of a log that commit or abort, as arrays."""
     facts = [(each.log_offset, each.log_timestamp, each.producer_id, each.outcome) for each in markers]
-    columns = np.array(facts, np.int64).reshape(-1, 4)
-    return Markers(log, *columns.T).ends()
+    return Markers(log, *np.array(facts, np.int64).reshape(-1, 4).T).ends()
 
 
 # The columns of quarantine that an undecodable record has, as far as it is known.
@@ -367,9 +366,8 @@ def record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
     length = np.array([-1 if content is None else len(content) for content in contents], np.int64)
     start = np.cumsum(np.maximum(length, 0)) - np.maximum(length, 0)
     offset = np.array([row["log_offset"] for row in rows], np.int64)
-    timestamp = np.array(
-        [-1 if row["log_timestamp"] is None else to_epoch_ms(row["log_timestamp"]) for row in rows], np.int64
-    )
+    times = (row["log_timestamp"] for row in rows)
+    timestamp = np.array([-1 if each is None else to_epoch_ms(each) for each in times], np.int64)
     producer_id = np.array([-1 if row["producer_id"] is None else row["producer_id"] for row in rows], np.int64)
     is_transactional = np.array([row["is_transactional"] for row in rows], np.bool_)
     none, zeros = np.full(len(rows), -1), np.zeros(len(rows), np.int64)

@@ -146,8 +146,7 @@ def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
 
 def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
     """The partitions with the topic ids of their topics."""
-    elements = assigned.flatten()
-    topic, _, partition, epoch = elements.flatten()
+    topic, _, partition, epoch = assigned.flatten().flatten()
     names = topic.dictionary_encode()
     ids = pa.array([topics.ids.get(name) for name in names.dictionary.to_pylist()], pa.string())
     offsets = list_offsets(pc.list_value_length(assigned).to_numpy())

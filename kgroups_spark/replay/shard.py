@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator import rows as shard_rows
-from kgroups_spark.coordinator.events import GroupEvent, MemberEvents
+from kgroups_spark.coordinator.events import GroupEvent, GroupEvents, MemberEvents
 from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
@@ -133,9 +133,9 @@ class ShardReplay:
     def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Iterator[Output]:
         audit_id, held = self.night.audit_id, HeldByColumns(offsets.holdings, self.log)
         for number, shard in zip(self.log.partitions.tolist(), self.saved.shards, strict=True):
-            groups = Groups(self.night.release, number, held, recording=True)
+            groups = Groups(self.night.release, number, held)
             groups.groups, groups.removed_groups = dict(shard.groups), dict(shard.removed)
-            groups.record_events(self.night.event_rules(number))
+            groups.events = GroupEvents(groups, self.night.event_rules(number))
             self._shards.append(groups)
         replay, snapshots = GroupReplay(self.log, self._shards, held), GroupSnapshots()
         follow = self.night.release.simple_groups_follow_offsets

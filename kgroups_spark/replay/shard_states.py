@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -151,18 +151,13 @@ def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
     return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
 
 
-class KeepTask(NamedTuple):
-    """The states at the end of replays, without anything else."""
-
-    replay: ShardTask
-
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        return (output for output in self.replay.outputs(reader) if output[0] == CHECKPOINTS)
+def states_alone(replay: ShardTask, reader: PartReader) -> Iterator[TaskOutput]:
+    return (output for output in replay.outputs(reader) if output[0] == CHECKPOINTS)
 
 
 def states_at(
     stored: Stored, horizon: Mapping[int, int], release_version: str, audit_id: int
-) -> tuple[TaskShards, KeepTask]:
+) -> tuple[TaskShards, Task]:
     """The tasks that return the state at H of each partition, as rows of checkpoints that stay. They replay its
     history, all of finished audits, from its newest checkpoint on if that is usable."""
     lake, ends = stored.lake, dict(horizon)
@@ -171,7 +166,7 @@ def states_at(
     history = StoredHistory(stored.tables(), replaced=lake.replaced, begins=begins, horizons=ends)
     tasks = task_shards({number: records[number] for number in horizon}, lake.runner.slots)
     night = Night(audit_id, release_version, None, Topics())
-    return tasks, KeepTask(ShardTask(night, ends, stored=history, reason=KEEP))
+    return tasks, partial(states_alone, ShardTask(night, ends, stored=history, reason=KEEP))
 
 
 def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:

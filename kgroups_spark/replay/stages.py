@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -131,11 +131,8 @@ TRAFFIC = "group_traffic"
 EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
 
 
-class Task(Protocol):
-    """A task's work on each of its shards."""
-
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        """The rows of tables of the reader's shards, and facts."""
+# A task's work on the shards of a reader: rows of their tables, and facts.
+Task = Callable[[PartReader], Iterator[TaskOutput]]
 
 
 @dataclass(frozen=True)
@@ -215,8 +212,8 @@ class ShardTask:
         return HistoryReplay(*of, ranges, corrections, shard.begins) if corrections else ShardReplay(*of, ranges)
 
 
-def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+def replay_shards(task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
     """Rows with a shard each -> the outputs of these shards, one after the other."""
     with no_cycle_collector():
         for reader in tasks.readers(numbers_in(batches)):
-            yield from shard_task.outputs(reader)
+            yield from task(reader)

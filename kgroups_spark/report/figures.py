@@ -56,13 +56,9 @@ class Column:
     is_detail: bool = False
 
     @property
-    def is_number(self) -> bool:
-        return self.kind in ("count", "rate", "bytes")
-
-    @property
     def classes(self) -> str:
         marks = ["detail"] * self.is_detail + ["minor"] * self.is_minor
-        return " ".join(["number" if self.is_number else self.kind, *marks])
+        return " ".join(["number" if self.kind in ("count", "rate", "bytes") else self.kind, *marks])
 
 
 @dataclass(frozen=True)

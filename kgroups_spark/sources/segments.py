@@ -176,8 +176,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(0|[1-9]\d*)")  # no broker writes -002
     entries = list_folder(folder)
     if itself := name.fullmatch(name_of(folder)):
-        copy = _listed(folder, topic, int(itself[1]), None)
-        return _with_committed([copy], folder_of(folder))
+        return _with_committed([_listed(folder, topic, int(itself[1]), None)], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")

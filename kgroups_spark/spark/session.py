@@ -237,8 +237,7 @@ def _say(line: str) -> None:
 
 def ivy_folder() -> Path:
     """The folder of Delta's jars in the user's cache: our own, so downloads of other programs cannot break it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "kgroups-spark" / "ivy"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kgroups-spark", "ivy")
 
 
 @contextmanager

@@ -48,9 +48,8 @@ def lines_in(reported: Iterable[Any]) -> list[Line]:
 
 def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
     kinds = pa.array([kind for kind, _ in lines], pa.string())
-    return pa.RecordBatch.from_arrays(
-        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=COLUMNS
-    )
+    payloads = pa.array([json.dumps(payload) for _, payload in lines], pa.string())
+    return pa.RecordBatch.from_arrays([kinds, payloads], names=COLUMNS)
 
 
 def numbers(tasks: int) -> list[pa.Table]:

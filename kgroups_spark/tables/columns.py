@@ -127,7 +127,7 @@ class Condition(NamedTuple):
     def of(self, field: pc.Expression) -> pc.Expression:
         """The comparison of `field` with the value."""
         if self.comparison == "in":
-            return field.isin(self.value)
+            return field.isin(self.value) if self.value else pc.scalar(False)
         if self.comparison.startswith("is"):
             return field.is_null() if self.comparison == "is null" else field.is_valid()
         return _COMPARE[self.comparison](field, self.value)
@@ -156,8 +156,12 @@ def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
 
 
 def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:
-    """Whether a file may hold a row that meets all of them; `bound("minValues", column)` is from Delta's log."""
-    return all(each.may_hold(bound("minValues", each.column), bound("maxValues", each.column)) for each in conditions)
+    """Whether a file may hold a row that meets all of them (none is in an empty list). `bound("minValues", column)`: by
+    Delta's log."""
+    return all(
+        each.value != [] and each.may_hold(bound("minValues", each.column), bound("maxValues", each.column))
+        for each in conditions
+    )
 
 
 def partitions_in_lots(rows: Mapping[int, int], at_once: int) -> Iterator[Condition]:
