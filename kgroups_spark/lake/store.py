@@ -303,7 +303,9 @@ class TableLog:
         snapshot = self.snapshot()
         _refuse_repeated(snapshot, transaction)
         actions = [] if transaction is None else [_transaction(*transaction)]
-        actions += [_add(part, changes_rows) for part in parts]
+        about = {"partitionValues": {}, "modificationTime": _now_ms(), "dataChange": changes_rows}
+        files = ({"path": quote(part.path), "size": part.size, "stats": part.stats_json} for part in parts)
+        actions += [{"add": file | about} for file in files]
         if remove is not None:
             gone = [file for file in snapshot.files() if remove(file)]
             if removes not in (None, len(gone)):
@@ -384,11 +386,6 @@ def _checkpoint(store: Store, file: str, *identity: int) -> Entry:
 @lru_cache(maxsize=16384)
 def _file(path: str, size: int, stats: str) -> TableFile:
     return TableFile(path, json.loads(stats), size)
-
-
-def _add(part: Part, changes_rows: bool) -> Action:
-    about = {"path": quote(part.path), "partitionValues": {}, "size": part.size, "modificationTime": _now_ms()}
-    return {"add": {**about, "dataChange": changes_rows, "stats": part.stats_json}}
 
 
 def _remove(file: TableFile, changes_rows: bool) -> Action:
