@@ -222,7 +222,7 @@ def _create(lake: Path, table: Table) -> None:
 
 
 def _add(lake: Path, name: str, rows: pa.Table, audit_id: int) -> None:
-    part = PartWriter(name, str(lake.resolve()), audit_id).write(rows)
+    part = PartWriter(name, str(lake.resolve()), audit_id).write([rows])
     if part is None:
         return
     added = {"path": part.path, "partitionValues": {}, "size": part.size, "modificationTime": int(time.time() * 1000)}

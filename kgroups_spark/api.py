@@ -49,10 +49,8 @@ QUESTIONS = (*NAMES, *GROUP_NAMES)
 
 
 class Lake(ABC, Generic[Answer]):
-    """The tables, views and functions of a lake, as its last finished audit left them when the lake was opened.
-
-    `tables`, `views` and `functions` are their names. docs/design.md describes each.
-    """
+    """The tables, views and functions of a lake, as its last finished audit left them when the lake was opened;
+    `tables`, `views` and `functions` are their names."""
 
     tables = tuple(name for name, table in TABLES.items() if table.kind != "internal")
     views = tuple(VIEWS)
@@ -89,8 +87,7 @@ class Lake(ABC, Generic[Answer]):
         return python_rows(self._reader.arrow(query, parameters))
 
     def _require(self, query: str, parameters: Mapping[str, Any]) -> None:
-        """Raises UsageError for a parameter that is not in the query, or is a time that each engine would take to be in
-        another zone."""
+        """Raises UsageError for a parameter that is not in the query, or a time without a zone."""
         known = parameters_in(query, self._reader.engine)
         for name, value in parameters.items():
             if name not in known:

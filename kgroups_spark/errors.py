@@ -16,11 +16,8 @@ from typing import Any, TypeVar
 
 
 class KgroupsError(Exception):
-    """An error that a person can act on. The text names the input, what is wrong with it, and what to do. Exit code 1.
-
-    Several texts are several lines. A text may hold names unchanged from the log. Code that prints it must spell out
-    characters that a terminal would obey, including line feeds (cli/output.py).
-    """
+    """An error that a person can act on: the input, what is wrong with it, what to do; several texts are lines. Exit
+    code 1. Names are as in the log: who prints it spells out characters that a terminal would obey."""
 
     exit_code = 1
 
@@ -51,11 +48,8 @@ SPARK = "4.2"  # the release that Delta's jars, which we call, are made for
 
 
 def how_to_install(extra: str) -> str:
-    """The command for a shell. It needs no index for the project, because the project is on none.
-
-    pip takes the installed project by its name, whether it came from a wheel or a checkout, and asks an index only for
-    the packages of the extra. A checkout that is only on the path has no name in pip, so its folder is given.
-    """
+    """The command for a shell, without an index for the project, which is on none: pip takes an installed project by
+    its name. A checkout that is only on the path has none, so its folder is given."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow to import, with all of email
 
     try:
@@ -106,10 +100,8 @@ def may_have_catalog() -> bool:
     return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
 
 
-# Work whose failure must not end an audit: looking for findings, and reporting the result.
-#
-# An audit has committed everything before it looks for findings, and its ledger row before the summary. A defect there
-# costs only the finding or the line, and a note names it.
+# Findings and the summary must not end an audit, which has committed all before: a defect costs only the finding or
+# the line, and a note names it.
 
 
 Result = TypeVar("Result")
@@ -119,11 +111,8 @@ SURVIVED: tuple[type[Exception], ...] = (Exception,)
 
 
 def attempt(what: str, make: Callable[[], Result]) -> tuple[Result | None, str | None]:
-    """The result of `make`, and None; or None, and a note that `what` failed.
-
-    If storage or a machine failed (KgroupsError, OSError), the note has the reason. Otherwise it has the exception and
-    its place in the code, without its text, which may hold names from the log.
-    """
+    """The result of `make`, and None; or None, and a note that `what` failed, with the reason if storage or a machine
+    did (KgroupsError, OSError); else the exception's place without its text, which may hold names from the log."""
     try:
         return make(), None
     except SURVIVED as error:
@@ -162,10 +151,8 @@ def reported_in_one_line(what_failed: str) -> Iterator[None]:
 
 @contextmanager
 def machine_failures_reported(what_failed: str) -> Iterator[None]:
-    """The same for a whole command and failures of its machine or cluster: a killed JVM or worker, a full disk.
-
-    The message of a KgroupsError in a task is shown unchanged. A bug of ours in a task's Python keeps its stack.
-    """
+    """The same for a whole command and failures of its machine or cluster: a killed JVM or worker, a full disk. A
+    task's KgroupsError is shown unchanged; a bug of ours in a task keeps its stack."""
     try:
         yield
     except Exception as error:
@@ -224,8 +211,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _reported_by_task(text: str) -> str | None:
-    """The message of a KgroupsError that ended a task; None: another error. `text`: Spark's error with Python's
-    stack."""
+    """The message of a KgroupsError in Spark's `text` about a failed task; None: it was another error."""
     raised = re.findall(r"^(kgroups_spark(?:\.\w+)*)\.(\w+): (.+)$", text, re.MULTILINE)
     if not raised:
         return None

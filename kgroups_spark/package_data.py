@@ -33,8 +33,7 @@ def names_in_package(folder: str, suffix: str) -> list[str]:
 
 @cache
 def on_disk(path: str) -> Path:
-    """The path of a file or folder of the package, for a program that opens it itself. That of a zip is copied to a
-    temporary folder, until this process ends."""
+    """The path of a file or folder for another program; a zip's is a temporary copy until this process ends."""
     found = package_file(path)
     return found if isinstance(found, Path) else _copied(found, Path(_unpacked().name))
 

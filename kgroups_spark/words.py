@@ -45,8 +45,7 @@ _RELATIVE = re.compile(r"([+-]?)((?:[0-9]+(?:ms|[smhd]))+)")
 
 
 def parse_moment(text: str) -> int | FromAsOf:
-    """A time as in `parse_time`, or a duration: `2d` and `-2d` are two days before as_of, `+2d` after it. Raises
-    ValueError."""
+    """As `parse_time`, or a duration: `2d` and `-2d` are two days before as_of, `+2d` after. Raises ValueError."""
     relative = _RELATIVE.fullmatch(text.strip().lower())
     if relative is None:
         return parse_time(text)
@@ -233,11 +232,9 @@ def suggested(word: str, known: Sequence[str], aliases: Iterable[str] = ()) -> s
     return did_you_mean(word, [*known, *aliases]) or f"; use {', '.join(known)}"
 
 
-# Characters that a terminal would obey, spelled out: names come from a log, and any client may choose a group's.
-#
-# All characters that Unicode does not call printable are spelled out: control characters (C0, DEL, C1), the controls of
-# bidirectional text, other invisible format characters, line and paragraph separators, unassigned ones. ESC becomes
-# `\x1b`.
+# Characters that a terminal would obey, spelled out (ESC is `\x1b`): any client may choose a group's name. All that
+# Unicode does not call printable: control characters, bidirectional and invisible format characters, separators of
+# lines and paragraphs, unassigned ones.
 
 
 # Text that already has the form of a spelled-out character.
@@ -356,11 +353,8 @@ Item = TypeVar("Item")
 
 
 def by_weight(items: Iterable[Item], weight: Callable[[Item], int], tasks: int) -> list[list[Item]]:
-    """The items of each task, in the order given. The heaviest item is assigned first, and each one to the lightest of
-    at most `tasks` tasks.
-
-    No task is empty, unless there are no items.
-    """
+    """The items of each of at most `tasks` tasks, none of which is empty, in the order given. The heaviest item is
+    assigned first, and each one to the lightest task."""
     # Weight plus one, so that items without any weight are spread as well.
     given = [(weight(item) + 1, number, item) for number, item in enumerate(items)]
     found: list[list[tuple[int, Item]]] = [[] for _ in range(max(1, min(tasks, len(given))))]
@@ -394,10 +388,8 @@ def pattern(group_id: str) -> str | None:
 
 def throwaway_groups(groups: Iterable[tuple[str, int]]) -> dict[str, list[str]]:
     """By pattern, the names of at least ten groups without members that were most likely made for one run each.
-
-    `groups`: the name of each group, and the number of its members. Numbers up to 99 may be chosen names (of
-    instances, of shards), and so may those of groups most of which have members.
-    """
+    `groups`: name and number of members. Numbers up to 99 may be chosen names (instances, shards), and so may those of
+    groups most of which have members."""
     empty: dict[str, set[str]] = {}
     in_use: dict[str, set[str]] = {}
     for group_id, members in groups:

@@ -1,8 +1,5 @@
-"""Facts that only a live cluster knows, asked once per audit: names of topic ids, the release, retentions, and the rows
-of `cluster_facts`.
-
-All of it is optional. A fact that an ACL denies is left out, and a note names the ACL that allows it.
-"""
+"""Facts that only a live cluster knows, asked once per audit: the rows of `cluster_facts`. A fact that an ACL denies is
+left out, and a note names the ACL that allows it."""
 
 from __future__ import annotations
 
@@ -57,10 +54,8 @@ class ClusterFacts(NamedTuple):
 
 
 def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -> ClusterFacts:
-    """Asks the cluster, and each broker that leads a partition of the offsets topic.
-
-    Raises ClusterUnreachable, but never for a missing ACL.
-    """
+    """Asks the cluster, and each leader of the offsets topic. Raises ClusterUnreachable, but never for a missing
+    ACL."""
     topics = cluster.topics()
     leaders, notes = _ask_leaders(cluster, topics.get(offsets_topic))
     reported = release_of_brokers({node: broker for node, (broker, _) in leaders.items()})
@@ -82,8 +77,7 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
 
 
 def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[int, tuple[Broker, Configs]], list[str]]:
-    """The brokers that coordinate groups and their configurations, by node id (all brokers if no partition has a
-    leader); and those that did not answer."""
+    """Brokers that coordinate groups (all if no partition has a leader), by node id; those that did not answer."""
     leading = {each.leader for each in topic.partitions.values() if each.leader is not None} if topic else set()
     found: dict[int, tuple[Broker, Configs]] = {}
     notes = []
@@ -190,10 +184,8 @@ def _not_known(what: str, configs: Configs, resource: str) -> str:
     return f"{what} is unknown: the broker answered {configs.error}"
 
 
-# The log start and end of topics with committed offsets, from their leaders: the rows of `topic_offsets`.
-#
-# Metadata lists the topics and partitions. Their leaders return the start and end of the logs, in lots of one or two
-# requests to a broker. The start is requested first, so that it is never greater than the end.
+# The rows of `topic_offsets`: log start and end of topics with committed offsets, from their leaders, in lots of one
+# or two requests to a broker; the start first, so that it is never greater than the end.
 
 
 Status = Literal["ok", "unknown_topic", "not_authorized", "unavailable"]

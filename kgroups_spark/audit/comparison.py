@@ -141,11 +141,8 @@ class ComparedShard(NamedTuple):
 
 @dataclass(frozen=True)
 class ReleaseReplay(Loaded):
-    """The result of one release for an offsets partition.
-
-    replay   after all changes
-    skipped  records of types that the release does not know and skips, by type
-    """
+    """The result of one release for an offsets partition. `replay`: after all changes; `skipped`: records that the
+    release does not know, by type."""
 
     replay: HistoryReplay
     skipped: Counter[int]
@@ -183,8 +180,7 @@ def all_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
 
 
 def expiry_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
-    """The differing decisions on entries that both have, with the rules of expiry that cause them; without a reason
-    if the state takes part in it."""
+    """The differing decisions on entries that both have; with the rules that cause them, unless the state does, too."""
     found = [*decision_differences(a.decided, b.decided)]
 
     def tried(one: ReleaseReplay, other: ReleaseReplay) -> Tried:
@@ -253,7 +249,6 @@ def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
 
 # Kinds of facts from tasks: a difference, or facts of one side.
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
-Sides = Sequence[tuple[Release, CleanUp]]
 
 
 @dataclass(frozen=True)
@@ -275,11 +270,9 @@ class Side:
 class Facts:
     """The offsets partitions that one release fails to load, and facts on all records and groups of its replay.
 
-    `failing`: the failures by offsets partition. `compacted_perhaps`: failing partitions in which all failing records
-    have newer records of their keys. `unserved_groups`: groups of failing partitions as the other release has them; if
-    that fails to load them, too, in the state without those records. `skipped`: records of types that the release does
-    not know and skips, by type, and `topic_ids`: offsets with a topic id, both in the partitions that it loads.
-    `names`: all groups.
+    `failing`: the failures by offsets partition; `compacted_perhaps`: those where all failing records have newer ones
+    of their keys. `unserved_groups`: groups there in the other release's state or, if it fails, too, in the one without
+    those records. `skipped` (records by type) and `topic_ids` (offsets with one): of the others.
     """
 
     unserved_groups: int = 0
@@ -306,8 +299,7 @@ class Facts:
 
 @dataclass
 class Comparison:
-    """The differences, and the facts to report before them. `audit_id`: the compared audit; `as_of_ms`: the time at
-    which expiry is decided, epoch ms."""
+    """The differences, and the facts to report before them. `as_of_ms`: when expiry is decided, epoch ms."""
 
     a: Side
     b: Side
@@ -322,8 +314,7 @@ class Comparison:
 def compare(
     lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
 ) -> Comparison:
-    """The comparison of both releases over the lake's history, as of its last finished audit. `groups`: only these
-    (empty: all)."""
+    """The comparison over history, as of its last finished audit. `groups`: only these (empty: all)."""
     make_readable(lake)
     then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
     records = records_read(what_was_read(lake, then.audit_id))
@@ -335,7 +326,7 @@ def compare(
     history = StoredHistory(stored.tables(then), replaced=then.replaced)
     sides = [(side.rules, side.clean_up(as_of_ms, then.audit_id)) for side in (a, b)]
     task = CompareTask(history, sides, frozenset(groups))
-    for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task):
+    for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task.outputs):
         if kind == _DIFFERENCE:
             found.differences.append(Difference(*reported))
         else:
@@ -349,7 +340,7 @@ class CompareTask(NamedTuple):
     only the differences of these (empty: of all)."""
 
     history: StoredHistory
-    sides: Sides
+    sides: Sequence[tuple[Release, CleanUp]]
     groups: frozenset[str] = frozenset()
 
     def outputs(self, reader: PartReader) -> Iterator[Fact]:

@@ -1,8 +1,5 @@
-"""Two releases over one offsets partition's log: the differences between their states.
-
-Both have replayed the same records. A partition with a failing load serves nothing, so only its groups are compared:
-each of them is missing as long as the failing record is in the log.
-"""
+"""Two releases over one offsets partition's log: the differences between their states. A partition with a failing load
+serves nothing as long as the record is in the log, so each of its groups is missing."""
 
 from __future__ import annotations
 
@@ -109,12 +106,8 @@ class LoadFailure(NamedTuple):
 
 @dataclass(frozen=True)
 class LoadFailures:
-    """The records at which a release's load of one offsets partition fails: the first one (None: there is none), and
-    the number of all.
-
-    A log that was never compacted has records that a broker's own copy may no longer have. `may_be_compacted`: all
-    failing records have newer records of their keys.
-    """
+    """The first record (None: there is none) at which a release's load of one offsets partition fails, and their
+    number. `may_be_compacted`: all have newer records of their keys, so a broker's own copy may have lost them."""
 
     first: LoadFailure | None = None
     count: int = 0
@@ -198,8 +191,7 @@ def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
 
 
 def _entries(kind: str, number: int, a: Entries, b: Entries) -> Iterator[Difference]:
-    """The differences of groups, or of members. Columns are compared if both have the entry, and a group the same
-    type."""
+    """The differences of groups, or of members. Columns are compared of entries that both have, of one type."""
     for group_id, member_id in sorted(a.keys() | b.keys()):
         one, other = (of.get((group_id, member_id)) for of in (a, b))
         types = {getattr(row, "group_type", None) for row in (one, other)}
@@ -220,8 +212,7 @@ def _entry_text(row: GroupRow | MemberRow | None) -> str | None:
 
 
 def _offsets(kind: str, number: int, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
-    """The differences of offsets. If the offset itself differs, the other columns belong to another commit and are not
-    compared."""
+    """The differences of offsets. If the offset itself differs, the other columns are another commit's."""
     rows, others = ({tuple(row[name] for name in _KEY): row for row in some.to_pylist()} for some in unmatched(a, b))
     for key in sorted(rows.keys() | others.keys(), key=lambda key: (key[1:], key[0] or 0)):
         producer_id, group_id, topic, partition = key
@@ -334,8 +325,6 @@ EXPIRY_RULES: dict[str, str] = {
     "keeps_described_streams_groups": "4.4 keeps a streams group as long as a plugin holds its topology description",
     "deletes_share_groups": "share groups that are empty are kept since 4.1 (KAFKA-19016)",
 }
-# Fields that no compared decision depends on, or with a name of its own here: RETENTION.
-EXPIRY_WITHOUT_TRACE = {"default_retention_ms", "tombstone_at_generation_0"}
 RETENTION = "retention"
 
 
@@ -376,8 +365,7 @@ def without_reason(found: Sequence[Difference]) -> set[str]:
 
 
 def with_reasons(found: Sequence[Difference], tried: Mapping[Difference, str]) -> Iterator[Difference]:
-    """The differences of an offsets partition, each with the reason that it shows itself, or the rules that cause it.
-    `tried`: these rules, by `Difference.key`."""
+    """The differences, each with its own reason, or the rules that cause it (`tried`, by `Difference.key`)."""
     of_group = _reasons_of_groups(found)
     others = {each.group_id for each in found if each.difference == GROUP}
     for each in found:
@@ -394,12 +382,9 @@ def _reasons_of_groups(found: Iterable[Difference]) -> dict[str | None, str]:
 
 
 def with_causes(differences: Iterable[Difference]) -> list[Difference]:
-    """The differences, causes first; `follows_from` is the kind of difference of the same group that causes one.
-
-    A group of a partition that does not load follows from the load. Members that one rule changes together with their
-    group follow from the group, and so do offsets that no group can have there. Expiry follows from the first
-    difference of the group that the same rule causes; if no rule alone causes it, but the state, from the first one.
-    """
+    """The differences, causes first; `follows_from`: the kind of the same group's difference that causes one. All
+    follow from a failing load; members, and offsets that no group can have there, from their group by the same rule.
+    Expiry follows from the group's first difference by the same rule; if no rule alone causes it, from the first."""
     first: dict[Place, str] = {}
     whys: dict[tuple[Place, str], set[str | None]] = {}
     found = []

@@ -84,11 +84,9 @@ _FITS_BOTH, _IS_SNAPSHOT = "coalesce(layout LIKE '?%', FALSE)", "record_type = 0
 
 
 class Rule(NamedTuple):
-    """The rule for rows below H, in SQL. A row stays anyway (`stays`), or if it is the last of its key.
-
-    key       columns and expressions, besides the partition
-    contests  (rows that take part, those of them that are a base): the rows of a key from its last base on stay
-    """
+    """A row stays (`stays`), or if it is the last of its `key`, which has columns and expressions besides the
+    partition. `contests`: rows that take part, and those of them that are a base: a key's last base and later rows
+    stay."""
 
     stays: str = "FALSE"
     key: tuple[str, ...] = ()
@@ -202,8 +200,7 @@ class Reduction(NamedTuple):
         return f"reduced AS (SELECT * FROM (VALUES {', '.join(of)}) AS its(its_log, its_partition, horizon))"
 
     def _placed(self, name: str) -> str:
-        """The rows of a table with their partition and its H, and whether they are replaced. A commit's marker may be,
-        too."""
+        """The rows of a table with their partition, its H, and whether they (or a commit's marker) are replaced."""
         logs = STATE_LOGS.get(name, ("",))
         log, partition = "log" if len(logs) > 1 else f"'{logs[0]}'", partition_of(name)
         own = "".join(f", {sql} AS own_{column}" for column, sql in self.replaced.columns(name).items())
@@ -281,11 +278,8 @@ WHERE NOT is_record AND follows_a_record
 
 def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int | None) -> list[int]:
     """The audits whose findings go, sorted: `as_of` is before the moment, and a later one looked for findings.
-
-    `finished`: the ledger's rows of finished audits (audit_id, as_of, rows_added). `decided_by`: the audit with the
-    decisions that the view expiry_outcomes compares with later records; it and all later audits stay. None: there are
-    no such decisions.
-    """
+    `finished`: their audit_id, as_of, rows_added. Audits from `decided_by` on stay (None: no such decisions): the view
+    expiry_outcomes compares its decisions with later records."""
     rows = finished.select(["audit_id", "as_of", "rows_added"]).to_pylist(maps_as_pydicts="strict")
     before = max((row["audit_id"] for row in rows if has_looked(row)), default=0)
     before = before if decided_by is None else min(before, decided_by)
@@ -352,11 +346,8 @@ COUNTED = ("history", "ledger")
 
 
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[Place, int]:
-    """H of each partition whose H is above the offset to which it is already reduced.
-
-    H is the log offset of the first record later than the moment (epoch ms), but never above the start of a transaction
-    that is still open there, because Kafka's cleaner stops before one.
-    """
+    """H of each partition, where it is above the present one: the log offset of the first record later than the moment
+    (epoch ms), but at most the start of an open transaction, as Kafka's cleaner stops before one."""
     read = (*(audit.partitions or ()), *audit.state_partitions)
     found = {(each.topic, each.offsets_partition): each.end_offset for each in read}
     files = {name: lake.table(name).files() for name in OF_RECORDS}
@@ -461,14 +452,10 @@ def _counted(outcomes: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     return {name: gone for name, (gone, _) in outcomes.items() if TABLES[name].kind in COUNTED}
 
 
-# Upkeep of the tables: small files are compacted in an order that suits queries, and files that no version needs any
-# more are deleted.
-#
-# An audit leaves a few small files in each table, with the rows of one night. They are rewritten in lots of consecutive
-# nights, sorted by group, offsets partition, topic, partition and log offset. Then a query for "one group, last week"
-# reads a few row groups of a few files, even without the group's offsets partition. Delta's own OPTIMIZE only
-# concatenates files, and its ZORDER BY starts from the whole table each time and does not sort inside a file;
-# benchmarks/README.md has the figures. Neither way needs more than reader version 1 and writer version 2.
+# Upkeep of the tables: small files of consecutive nights are rewritten in lots, sorted by group, offsets partition,
+# topic, partition and log offset: a query for "one group, last week" reads a few row groups of a few files. Delta's own
+# OPTIMIZE only concatenates files; its ZORDER BY starts from the whole table and does not sort inside a file (figures:
+# benchmarks/README.md). Neither way needs more than reader version 1 and writer version 2.
 
 # The size to aim for in a file, the size below which it is small, and the size of a lot of nights, sorted at once.
 FILE_BYTES = 32 << 20
@@ -563,8 +550,7 @@ def rewrite(
 
 
 def vacuum(lake: Lake, name: str, retain_ms: int, writer: LakeWriter | None) -> int:
-    """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; without a writer it
-    only finds them. Returns their bytes."""
+    """Deletes files that no version within `retain_ms` needs; without a writer only finds them. Returns their bytes."""
     old = unneeded(lake, name, retain_ms)
 
     def delete() -> None:
@@ -579,8 +565,7 @@ def vacuum(lake: Lake, name: str, retain_ms: int, writer: LakeWriter | None) -> 
 
 
 def unneeded(lake: Lake, name: str, retain_ms: int) -> dict[str, int]:
-    """The files that `vacuum` would delete, and their bytes: files of no version that is younger than `retain_ms`, and
-    older than that themselves."""
+    """The files that `vacuum` would delete, all older than `retain_ms` themselves, and their bytes."""
     log, last_ms = lake.table(name), time.time() * 1000 - retain_ms
     needed = {unquote(file.path) for file in log.files()}
     files = lake.store.files_in(log.path)

@@ -122,8 +122,7 @@ def _rows(archive: str) -> tuple[pa.Table, set[str]]:
             "cannot be replayed, because their order decides"
         )
     columns = {name: found[given[name]] if name in given else pa.nulls(found.num_rows) for name in (*NEEDED, *MORE)}
-    for name in ("key", "value"):
-        columns[name] = _bytes(archive, name, columns[name])
+    columns |= {name: _bytes(archive, name, columns[name]) for name in ("key", "value")}
     columns["timestamp"] = _ms(columns["timestamp"])
     for name, default in MORE.items():
         if default is not None:
@@ -237,8 +236,7 @@ class AuditSettings(NamedTuple):
 
 
 def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
-    """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: the clock (epoch ms) before the
-    cluster was asked for log ends."""
+    """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: before it was asked for log ends."""
     release_version = options.release_version or (facts and facts.release_version) or NEWEST
     known_ms = facts.offsets_retention_ms if facts else None
     retention_ms, source = retention(options.retention_ms, known_ms, "broker", release_version)
@@ -266,11 +264,9 @@ def retention(
 class LogSource(NamedTuple):
     """The log to read, and its facts. `name`: its name in the ledger.
 
-    For a live cluster also: how tasks reach it, the open connection, the number of offsets partitions, and the names of
-    topic ids. `state_logs`: the other logs that the options ask for, by topic; a log that does not exist has no
-    partitions, and one that cannot be read is not there. `states_without_answer`: their partitions, as
-    __transaction_state-3, whose leaders did not answer. `facts`: rows of `cluster_facts`, for segments only those that
-    the options give.
+    For a live cluster also: how tasks reach it, and the open connection. `state_logs`: the other logs asked for, by
+    topic; one that does not exist has no partitions, one that cannot be read is not there. `states_without_answer`:
+    their partitions, as __transaction_state-3. `facts`: rows of `cluster_facts`, for segments those of options.
     """
 
     name: str
@@ -363,12 +359,11 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
     states, without_answer, not_read = _live_states(options, cluster)
     evidence = [facts.release_evidence] if options.release_version is None else []
-    notes = [*found.notes, *evidence, *facts.notes, *not_read]
     return LogSource(
         "kafka",
         found.logs,
         settle(options, clock_ms, facts),
-        notes,
+        [*found.notes, *evidence, *facts.notes, *not_read],
         client,
         cluster,
         len(found.topic.partitions),
@@ -382,8 +377,7 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
 def _live_states(
     options: AuditOptions, cluster: Cluster
 ) -> tuple[dict[str, Sequence[PartitionLog]], list[str], list[str]]:
-    """Other logs (none: the cluster does not have it), their partitions without an answer, and notes on logs that could
-    not be read: an audit does without them."""
+    """Other logs that the cluster has, their partitions without an answer, and notes on logs that cannot be read."""
     from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
 
     logs: dict[str, Sequence[PartitionLog]] = {}

@@ -74,8 +74,7 @@ class MaintainSummary:
 
 
 def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
-    """Runs the maintenance in the options, under a claim. Raises KgroupsError, UsageError. A killed run can be
-    repeated."""
+    """Runs the maintenance under a claim. Raises KgroupsError, UsageError. A killed run can be repeated."""
     require_vacuum_allowed(options.vacuum_ms)
     lake = Lake.open(spark, options.lake)
     for name in gone_tables(lake):
@@ -124,8 +123,7 @@ def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
 
 
 def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
-    """Saves the state for --keep; returns whether there was one to save. Then the claim's audit has finished, and the
-    state counts."""
+    """Saves the state for --keep, with which the claim's audit finishes; returns whether there was one."""
     before = _finished(writer.lake, claim.before)
     moment_ms = _moment_ms(before, options)
     if moment_ms is None:
@@ -148,8 +146,7 @@ NO_TIMES = "--keep: no record read has a log time that counts, so nothing is kno
 
 
 def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
-    """The oldest time to keep, in epoch ms; None: everything is kept, because --keep was not given or no log time is
-    known."""
+    """The oldest time to keep, in epoch ms; None: everything is kept (no --keep, or no log time is known)."""
     if options.keep_ms is None:
         return None
     newest = max(known_times(audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)

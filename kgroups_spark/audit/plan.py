@@ -1,7 +1,5 @@
 """The plan of an audit: where to go on in each offsets partition, if the log still is the lake's (same_log.py).
-
-Planning writes nothing, so a wrong log is refused before anything is written.
-"""
+Planning writes nothing: a wrong log is refused first."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ DEFAULT_DELETE_RETENTION_MS = DAY_MS
 
 
 class TooOld(NamedTuple):
-    """A partition with a last read longer ago (`age`, ms) than `delete.retention.ms`: if offsets are missing in its new
-    span, tombstones may be among them."""
+    """A partition last read (`age`, ms) longer ago than `delete.retention.ms`: lost offsets may be tombstones."""
 
     offsets_partition: int
     age: int
@@ -64,11 +61,8 @@ class TooOld(NamedTuple):
 
 @dataclass
 class DeleteRetention:
-    """`delete.retention.ms` of the topic, with the last reads and the clock.
-
-    `last`: the last finished audit. `readings`: the finished audits before it with the partitions that they read, the
-    newest first; only as many are taken as needed. `now`: the audit's clock, epoch ms.
-    """
+    """`delete.retention.ms` with the clock (`now`, epoch ms) and the last reads: of the `last` finished audit, and in
+    `readings` of those before it, newest first; only as many are taken as needed."""
 
     delete_retention_ms: int
     last: AuditRow
@@ -82,11 +76,8 @@ class DeleteRetention:
         return cls(delete_retention_ms, last, readings_backwards(lake, last.audit_id - 1, topic))
 
     def too_old(self, before: PartitionProgress, end_offset: int, newest: int | None) -> TooOld | None:
-        """None if reading the new span of the partition is enough, even with missing offsets.
-
-        `before`: how far it was read. `end_offset` and `newest`: the present end of its log, and the timestamp of its
-        last batch (epoch ms; None: unknown).
-        """
+        """None if reading the new span is enough, even with missing offsets. `before`: how far it was read.
+        `end_offset`, `newest`: the end of the log, and the time of its last batch (epoch ms; None: unknown)."""
         is_new = end_offset > before.end_offset
         age = self._last_read_ago(before.offsets_partition, newest) if is_new else 0
         too_old = age > self.delete_retention_ms
@@ -94,11 +85,8 @@ class DeleteRetention:
 
     def _last_read_ago(self, offsets_partition: int, newest: int | None) -> int:
         """Milliseconds since the last read, by the ledger's clock or by log time, whichever is longer: a copy of a log
-        may be read long after it was made.
-
-        A log time more than a day ahead of the ledger's clock does not count (replay/ranges.py). A wrong time
-        that is not ahead counts, because reading a partition again without need does no harm.
-        """
+        may be read long after it was made. A time a day ahead does not count (replay/ranges.py); other wrong ones do,
+        because reading again without need does no harm."""
         read = self._last_read(offsets_partition)
         if read is None:
             return 0
@@ -167,8 +155,7 @@ class AuditPlan:
     partitions: list[PartitionPlan]
     cluster_id: str | None
     notes: list[str] = field(default_factory=list)
-    # Partitions that are refused or cannot be read to their ends, and why. They are left to the next audit, and are not
-    # among `partitions`.
+    # Partitions that are left to the next audit, and why. They are not among `partitions`.
     left: Mapping[int, NotReadable] = field(default_factory=dict)
 
     @property
@@ -339,14 +326,11 @@ def _plan_partition(
 
 def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
     start = log.log_start_offset
-    whole = _new_range(log, start)
-    lost_from = 0 if start > 0 else None
-    return PartitionPlan(log, start, start, whole, lost_from=lost_from, cut=cut)
+    return PartitionPlan(log, start, start, _new_range(log, start), lost_from=0 if start > 0 else None, cut=cut)
 
 
 def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
-    """A log that was cut back is read whole again, because the cleaner may already have removed the tombstones and
-    markers of its new end."""
+    """Reads the log whole: the cleaner may already have removed the tombstones and markers of its new end."""
     if cut.before is None:
         return _plan_new(log, cut)
     log_start = log.log_start_offset
@@ -388,8 +372,7 @@ def _reread(log: PartitionLog, log_start: int, start: int) -> LogRange | None:
 
 
 def read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
-    """The entry after this audit. `ranges`: all of the partition's that were read, in log order; those read again count
-    in `records` and `bytes` alone."""
+    """The entry after this audit. `ranges`: in log order; those read again add only to `records` and `bytes`."""
     reread = sum(r.records for r in ranges if r.is_reread)
     new = [r for r in ranges if not r.is_reread]
     end = max([plan.start_offset, *(r.next_offset for r in new)])
@@ -445,8 +428,7 @@ def not_read_now(before: PartitionProgress) -> PartitionProgress:
     )
 
 
-# The ranges to read after all others: if files of one range changed during the read, the end of the log that another
-# range saw may be too early for it.
+# Ranges to read last: if files changed during a read, the log's end that another range saw may be too early.
 
 
 def read_on(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[LogRange]:
@@ -470,8 +452,7 @@ def _range_from(partition: PartitionPlan, start: int, read: Sequence[RangeProgre
     return [LogRange(partition.offsets_partition, number, start, pieces, known, end_offset=end)] if pieces else []
 
 
-# Offsets that an audit did not read because their records may be lost: those at or above the high watermark of their
-# partition.
+# Offsets at or above the high watermark were not read, because their records may be lost.
 
 
 # A broker writes the file every five seconds, and drops a follower that is 30 seconds behind (replica.lag.time.max.ms).
@@ -479,8 +460,7 @@ STALE_MS = UNITS_MS["m"]
 
 
 class Uncommitted(NamedTuple):
-    """Offsets of a partition that were not read: their number, and the log time from the first to the last batch of
-    them, ms."""
+    """Offsets of a partition that were not read: their number, and the log time that they span, ms."""
 
     offsets: int
     log_ms: int
@@ -492,8 +472,7 @@ class Uncommitted(NamedTuple):
 
 
 def uncommitted_offsets(plan: AuditPlan, progress: Sequence[RangeProgress], latest_ms: int) -> dict[int, Uncommitted]:
-    """Such offsets by offsets partition; partitions without any are absent. Log times after `latest_ms` do not
-    count."""
+    """Such offsets by offsets partition, if any. Log times after `latest_ms` do not count."""
     found = {}
     for partition in plan.partitions:
         committed = partition.log.readable_to
@@ -561,8 +540,7 @@ KnownCorrupt = dict[int, set[tuple[str, int]]]
 
 
 def known_corrupt(lake: Lake, topic: str | None = None) -> KnownCorrupt:
-    """File names and positions of corrupt batches that are in quarantine, by partition. `topic`: of another log than
-    the offsets log."""
+    """File names and positions of corrupt batches in quarantine, by partition. `topic` None: the offsets log."""
     conditions = [Condition("reason", "==", "corrupt_batch"), Condition("file", "is not null")]
     table, partition = "quarantine", "offsets_partition"
     if topic is not None:

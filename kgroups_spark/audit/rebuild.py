@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,22 +53,17 @@ from kgroups_spark.words import counted, to_epoch_ms
 REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "quarantine")
 
 
-class DecodeTask(NamedTuple):
-    """The quarantined records that decode now, as rows of their tables. `counts_traffic`: group_traffic gets them,
-    too."""
-
-    audit_id: int
-    stored: StoredHistory
-    counts_traffic: bool
-
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        for number in reader.shards:
-            quarantine = decodable(StoredShard(self.stored, reader, number).rows("quarantine"))
-            found = list(decoded_again(quarantine, number, self.audit_id))
-            yield from (each for each in found if each[0] != TRAFFIC)
-            traffic = [rows for name, rows in found if name == TRAFFIC]
-            if traffic and self.counts_traffic:
-                yield TRAFFIC, summed(pa.concat_tables(traffic))
+def decoded_now(
+    audit_id: int, stored: StoredHistory, reader: PartReader, *, counts_traffic: bool
+) -> Iterator[TaskOutput]:
+    """The quarantined records that decode now, as rows of their tables. `counts_traffic`: also of group_traffic."""
+    for number in reader.shards:
+        quarantine = decodable(StoredShard(stored, reader, number).rows("quarantine"))
+        found = list(decoded_again(quarantine, number, audit_id))
+        yield from (each for each in found if each[0] != TRAFFIC)
+        traffic = [rows for name, rows in found if name == TRAFFIC]
+        if traffic and counts_traffic:
+            yield TRAFFIC, summed(pa.concat_tables(traffic))
 
 
 class RebuildTask(NamedTuple):
@@ -136,12 +131,8 @@ def topics_in_history(lake: Lake, *conditions: Condition) -> list[Sighting]:
 
 
 def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
-    """Rebuilds the tables that follow from history, by the rules of a release, and the state of the last finished
-    audit.
-
-    `as_of_ms`: also rebuilds the current tables, with expiry as of then (epoch ms). None: the audit goes on, and
-    rewrites them itself. Afterwards `work.state` is the rebuilt state.
-    """
+    """Rebuilds the tables that follow from history, by the rules of a release, and sets `work.state`. `as_of_ms`: also
+    the current tables, with expiry as of then (epoch ms); None: the audit goes on, and rewrites them itself."""
     return _Rebuild(work, as_of_ms).run()
 
 
@@ -194,7 +185,7 @@ class _Rebuild:
         traffic itself, together with that of its new records."""
         stored = Stored(self.work.lake)
         tables = {"quarantine": stored.table("quarantine", "quarantine", arrow_schema("quarantine").names)}
-        task = DecodeTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
+        task = partial(decoded_now, self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
         with sink_of(self.writer) as sink:
             found = stored.run(sink, self._tasks, task)
             for name in DECODED_TABLES:
@@ -202,8 +193,7 @@ class _Rebuild:
         return found.rows
 
     def _topics(self, *, has_decoded: bool) -> list[Sighting]:
-        """The names that the table `topics` lacks: those in records that were decoded again, or those of all history if
-        the table was lost."""
+        """The names that `topics` lacks: of records decoded again, or of all history if the table was lost."""
         if not self.work.then.rows("topics", ["topic_id"]).num_rows:
             return topics_in_history(self.work.lake)
         return topics_in_history(self.work.lake, *self._ours) if has_decoded else []
@@ -221,20 +211,17 @@ class _Rebuild:
     def _replay(self, sink: Sink, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
         work, stored = self.work, Stored(self.work.lake)
         history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), begins=begins)
+        replay = ShardTask(replace(work.night([], self.as_of_ms), audits=self._spans()), work.ends([]), stored=history)
+        if self.current:
+            replay = replace(replay, given=stored.left_by(work.then, EXPIRY))
         task = RebuildTask(
-            ShardTask(
-                replace(work.night([], self.as_of_ms), audits=self._spans()),
-                work.ends([]),
-                stored=history,
-            ),
+            replay,
             replace(history, begins={}),
             self._before(stored) if begins or self.replaced else {},
             frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
             self.read_by,
         )
-        if self.current:
-            task = task._replace(replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
-        stored.run(sink, self._tasks, task)
+        stored.run(sink, self._tasks, task.outputs)
 
     def _before(self, stored: Stored) -> dict[str, StoredTable]:
         versions = {name: self.work.then.version(name) for name in REBUILT_TABLES}

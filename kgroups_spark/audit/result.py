@@ -69,13 +69,8 @@ from kgroups_spark.words import (
     to_epoch_ms,
 )
 
-# `__share_group_state` and `__transaction_state` in an audit: one Spark action, then their tables are committed.
-#
-#     saved state, or all history --+
-#     ranges to read ---------------+--> a task per shard: read, decode, replay --> rows of STATE_LOG_TABLES
-#
-# Tasks get the stored rows as they do for the shards of `__consumer_offsets` (replay/shard_states.py). An audit without
-# such logs, in a lake that never had any, does nothing here.
+# `__share_group_state` and `__transaction_state` in an audit: one Spark action, in which a task per shard reads,
+# decodes and replays, then their tables are committed. Without such logs, nothing is done here.
 
 
 HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "history")
@@ -93,10 +88,8 @@ class StateLogsResult:
 
 
 def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLogsResult:
-    """Reads, replays and commits new records; `from_history`: the state is rebuilt from history.
-
-    Every known partition is replayed, so that the current tables are whole.
-    """
+    """Reads, replays and commits new records; `from_history`: the state is rebuilt from history. Every known partition
+    is replayed, so that the current tables are whole."""
     shards = work.states.shards
     if not shards:
         return StateLogsResult()
@@ -141,9 +134,8 @@ def _history(work: AuditWork, stored: Stored, *, from_history: bool) -> StateLog
     tables: dict[str, StoredTable] = {}
     if saved is not None:
         columns = ["audit_id", "log", "state_partition", *StateRow._fields]
-        tables[STATE_TABLE] = stored.table(
-            STATE_TABLE, STATE_TABLE, columns, conditions=rows_of_state(STATE_TABLE, saved)
-        )
+        conditions = rows_of_state(STATE_TABLE, saved)
+        tables[STATE_TABLE] = stored.table(STATE_TABLE, STATE_TABLE, columns, conditions=conditions)
     for topic, name in RECORDS.items() if from_history else ():
         columns = ["audit_id", "state_partition", "log_offset", "log_timestamp", "record_type", *NAMES[topic]]
         columns += [each for each in ("value_version", "layout", "value") if each in TABLES[name].columns.names]
@@ -183,8 +175,7 @@ class Shortfall(NamedTuple):
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
     hidden: tuple[tuple[int, Uncommitted], ...] = ()  # by a checkpoint of high watermarks that is older than the log
-    # Partitions of the other logs, as __transaction_state-3: missing, without an answer, given up, unconfirmed,
-    # unsettled or hidden.
+    # Partitions of other logs that were not read completely, as __transaction_state-3.
     others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -199,8 +190,7 @@ class LedgerFacts(NamedTuple):
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None = None) -> LedgerFacts:
-    """The facts of an audit whose rows are written. `notes`: those of its steps, in addition to the plan's and the
-    result's."""
+    """The facts of an audit whose rows are written. `notes`: those of its steps, besides the plan's and result's."""
     rebuilt = rebuilt or Rebuilt()
     settings, moment = work.settings, result.moment
     partitions = _partitions(work, result.progress, moment)
@@ -410,8 +400,7 @@ def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:
 
 
 def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
-    """Appends the findings on the present tables to `findings`. Adds their number to the facts, or a note if that
-    failed."""
+    """Appends the findings on the present tables. Adds their number to the facts, or a note if that failed."""
     work.progress("looking for findings")
     columns = facts.columns
     rows, _ = attempt("keeping findings", lambda: _found_before_as_now(work, facts))
@@ -513,14 +502,12 @@ class LakeTables:
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
         if self._whole(name) is not None or self.lake.replaced.touches(name):
             return self.rows(name, arrow_schema(name).names, *conditions)
-        found = self.lake.dataset(
-            name, [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
-        )
+        paths = [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
+        found = self.lake.dataset(name, paths)
         return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
     def _whole(self, name: str) -> pa.Table | None:
-        """The table's rows; None: Delta's log counts many, perhaps deleted ones, too. From history only the few files
-        of an audit are read."""
+        """The table's rows, from history only the audit's; None: Delta's log counts many, perhaps deleted ones, too."""
         if name not in self._files:
             files = self._files[name] = self.lake.table(name).files()
             counts = sum(file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in files)
@@ -604,8 +591,7 @@ class AuditSummary:
 
     @property
     def lacks_records(self) -> bool:
-        """Whether records were quarantined or lost before they were read, or a partition was not read to its end: then
-        `--strict` exits 3."""
+        """Whether records were quarantined or lost, or a partition was not read to its end: `--strict` exits 3."""
         read = (*(self.audit.partitions or ()), *self.audit.state_partitions)
         is_lost = any(p.lost_from is not None for p in read)
         return bool(self.audit.quarantined or self.shortfall or is_lost)

@@ -142,18 +142,6 @@ class Step:
         return cast("SparkRunner", self.sink.runner)
 
 
-def read_steps(work: AuditWork, sink: Sink) -> Generator[Step, None, list[RangeProgress]]:
-    """Reads what is new, then what the log received meanwhile, if that is needed. Each record is read only once,
-    because the cleaner may run between two reads of a log, on a broker and in its folder.
-
-    Returns the progress of each range, and of the partitions that were given up.
-    """
-    progress = yield from _read(work, sink, work.ranges_by_task)
-    if more := read_on(work.plan, progress):
-        progress += yield from _read(work, sink, work.by_task(more))
-    return progress
-
-
 def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> Generator[Step, None, list[RangeProgress]]:
     if not tasks:
         return []
@@ -199,10 +187,8 @@ def replay_step(work: AuditWork, sink: Sink, progress: list[RangeProgress], mome
         decoded_again=quarantine,
     )
     tasks = work.shards_by_task(progress)
-    function = partial(replay_shards, task, tasks)
-    return Step(
-        work, sink, stored.given_to(tasks), function, f"replaying {counted(len(work.shards), 'coordinator shard')}"
-    )
+    what = f"replaying {counted(len(work.shards), 'coordinator shard')}"
+    return Step(work, sink, stored.given_to(tasks), partial(replay_shards, task.outputs, tasks), what)
 
 
 def night_result(sink: Sink, replay: Step, progress: list[RangeProgress], moment: Moment) -> AuditResult:
@@ -226,8 +212,7 @@ __all__ = ["Audit", "AuditOptions", "AuditSummary", "begin_audit", "run_audit"]
 
 
 def run_audit(spark: Engine, options: AuditOptions) -> AuditSummary:
-    """Brings the lake up to date with the log. Raises KgroupsError; then none of its rows count, and the next audit
-    deletes them."""
+    """Brings the lake up to date. Raises KgroupsError; then none of its rows count, and the next audit deletes them."""
     with begin_audit(spark, options) as audit:
         if audit.has_work:
             audit.replay_state_logs()
@@ -241,10 +226,8 @@ def run_audit(spark: Engine, options: AuditOptions) -> AuditSummary:
 
 
 class Audit:
-    """An audit that has begun. If it `has_work`, all of STEPS follow, in their order; `finish` is the last one.
-
-    They raise KgroupsError; then nothing that the audit wrote counts.
-    """
+    """An audit that has begun. If it `has_work`, all of STEPS follow, in their order; `finish` is the last one. They
+    raise KgroupsError; then nothing that the audit wrote counts."""
 
     STEPS = ("replay_state_logs", "read", "replay", "append_history", "replace_current", "save_state")
 
@@ -266,10 +249,13 @@ class Audit:
         self._states = audit_state_logs(self._work, from_history=self._from_history)
 
     def read(self) -> Iterator[Step]:
-        """The actions that read what is new: one, and another if the log has changed meanwhile. Each must have ended
-        before the next one is asked for."""
-        self._sink = self._stack.enter_context(sink_of(self._work.writer, for_replay=True))
-        progress = yield from read_steps(self._work, self._sink)
+        """The actions that read what is new, one after the other: a second one for what the log received meanwhile, if
+        needed. Each record is read only once, because the cleaner may run between two reads."""
+        work, sink = self._work, self._stack.enter_context(sink_of(self._work.writer, for_replay=True))
+        progress = yield from _read(work, sink, work.ranges_by_task)
+        if more := read_on(work.plan, progress):
+            progress += yield from _read(work, sink, work.by_task(more))
+        self._sink = sink
         self._take("read")
         self._progress = self._work.settle(progress)
         self._moment = Moment.of(self._work, self._progress)
@@ -459,9 +445,6 @@ def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: Audi
 
 
 # `kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.
-#
-# claim a number -> delete what unfinished audits left -> versions, current tables and state from history
-# -> findings -> ledger
 
 
 @dataclass(frozen=True)

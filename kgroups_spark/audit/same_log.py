@@ -1,7 +1,5 @@
-"""Whether the log that an audit was given still is the lake's (R8): the same topic, read up to the same last batch.
-
-A log that differs may have been cut back (KnownReadings.cut); any other one is refused.
-"""
+"""Whether the log that an audit was given still is the lake's (R8): the same topic, read up to the same last batch. One
+that differs may have been cut back (KnownReadings.cut); any other is refused."""
 
 from __future__ import annotations
 
@@ -121,8 +119,7 @@ class KnownReadings(NamedTuple):
         return CutBack(found.end_offset, before.end_offset, found) if self._is_same(log, found) else None
 
     def _is_same(self, log: PartitionLog, found: PartitionProgress) -> bool:
-        """Whether the log before the cut is the lake's: by the CRC of an audit's last batch, otherwise by the topic
-        id."""
+        """Whether the log before the cut is the lake's: by the CRC of a last batch, otherwise by the topic id."""
         for entry in self._counting(found.offsets_partition):
             if entry.end_offset <= found.end_offset and entry.last_batch_offset is not None:
                 is_same = _has_batch(log.headers_at(entry.last_batch_offset), entry)
@@ -195,10 +192,8 @@ def require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
 
 
 def is_known_end(log: PartitionLog, before: PartitionProgress) -> bool:
-    """Whether the log's last batch, which is held back, is the last one that the lake has: then nothing is new.
-
-    Raises NotReadable if its offset is needed to tell whether this is the lake's log.
-    """
+    """Whether the log's last batch, which is held back, is the lake's last one: then nothing is new. Raises NotReadable
+    if its offset is needed to tell whether this is the lake's log."""
     held_back = log.held_back
     if before.last_batch_crc is None or not len(held_back) or log.end_offset >= before.end_offset:
         return False
@@ -244,11 +239,9 @@ def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
 
 
 def _require_not_moved(log: PartitionLog, offset: int, before: PartitionProgress, found: BatchColumns) -> None:
-    """Raises AnotherLog if the last batch that was read now has a later offset: one of the two is damaged.
-
-    Two batches have the same bytes if the same was written twice in a millisecond. If the cleaner has removed the
-    first, the second one follows where the lake goes on, and is not in the last segment, which is never cleaned.
-    """
+    """Raises AnotherLog if the last batch read has a later offset now: one of the two is damaged. Two batches may have
+    the same bytes (written twice in a millisecond), but if the cleaner removed the first, the second is where the lake
+    goes on, and not in the last segment, which is never cleaned."""
     is_moved = (found.crc == before.last_batch_crc) & (found.magic >= 2) & (found.base_offset > offset)
     moved = found.base_offset[is_moved]
     first = next(iter(log.new_pieces(before.end_offset, ())), None) if before.end_offset in moved else None

@@ -46,8 +46,6 @@ from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import table_of_rows, with_columns
 from kgroups_spark.words import counted, to_datetime, to_epoch_ms
 
-StateLogs = Mapping[str, Sequence[PartitionLog]]
-
 
 class StatePlan(NamedTuple):
     """The plans by topic. `before`: the last finished audit; None: none has finished."""
@@ -82,9 +80,8 @@ class StatePlan(NamedTuple):
 
     def settled(self, reads: Sequence[StateShardRead]) -> StatePlan:
         """See AuditPlan."""
-        return self._replace(
-            plans={topic: plan.settled(progress_of(topic, reads)) for topic, plan in self.plans.items()}
-        )
+        plans = {topic: plan.settled(progress_of(topic, reads)) for topic, plan in self.plans.items()}
+        return self._replace(plans=plans)
 
     def entries(self, reads: Sequence[StateShardRead]) -> list[PartitionProgress]:
         """The ledger's entry of each partition: how far it has now been read."""
@@ -113,7 +110,7 @@ def progress_of(topic: str, reads: Sequence[StateShardRead]) -> list[RangeProgre
 
 
 def plan_state_logs(
-    logs: StateLogs,
+    logs: Mapping[str, Sequence[PartitionLog]],
     before: AuditRow | None,
     *,
     lake: Lake | None = None,
@@ -121,10 +118,8 @@ def plan_state_logs(
     delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS,
     accept: bool = False,
 ) -> StatePlan:
-    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster.
-
-    `lake`: given once the claim is taken; it has the known damage in quarantine.
-    """
+    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster. `lake`:
+    given once the claim is taken; it has the known damage in quarantine."""
     plans = {}
     for topic, given in logs.items():
         last = before.of_state_log(topic) if before else None
@@ -153,8 +148,7 @@ def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | 
     return max((at for at in (known, newest) if at is not None), default=None)
 
 
-# `share_partitions` and `share_batches` completed: the share coordinator's state, the group coordinator's list of
-# partitions, and names of topics.
+# `share_partitions` and `share_batches` completed by the group coordinator's list and names of topics.
 
 
 SHARES = ("share_partitions", "share_batches")
@@ -181,11 +175,8 @@ def complete_shares(writer: LakeWriter, stored: Sequence[pa.Table]) -> None:
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
-    """The contents of each group's newest listing; none of a group that was no share group later.
-
-    A deleted group leaves a tombstone of its listing. The cleaner may remove it before an audit reads it. Then a
-    correction (R6) removes the group, or makes it a new one of another type, and history has no end of the listing.
-    """
+    """Each group's newest listing, if it has not become another group. Where the cleaner took a listing's tombstone, a
+    correction (R6) removes the group or makes it one of another type; history has no end of the listing."""
     listings = _newest_of_each(_rows_of(lake, "group_records", "value", Condition("record_type", "==", LISTING)))
     if not listings:
         return []

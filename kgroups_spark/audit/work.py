@@ -55,20 +55,18 @@ from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, GROUP
 from kgroups_spark.words import counted, sized, to_epoch_ms
 
-# The coordinator state from which an audit starts: the audit that saved it, and whether the rules have changed since
-# (R7).
+# The state from which an audit starts: the audit that saved it, and whether the rules have changed since (R7).
 
 # Tables that do not follow from history, or not yet.
 NOT_REBUILT = ("group_traffic", "topic_offsets", "cluster_facts", "previous_offset_expiry", "audits")
 
 
 class SavedState(NamedTuple):
-    """`audit_id`: the audit with the checkpoints to start from; None: there are none.
+    """`audit_id`: the audit with the checkpoints to start from (None: there are none); `rows`: their rough number by
+    offsets partition. `why_rebuilt`: why it must be rebuilt, as a sentence; None: it can be used.
 
-    `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
     `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
-    `topics`: names of topic ids that a rebuild has found in history, and that the table `topics` lacks.
-    `rows`: their rough number by offsets partition. `has_decoded_again`: its rebuild moved records out of quarantine
+    `topics`: names that a rebuild found and the table lacks. `has_decoded_again`: it moved records out of quarantine
     that group_traffic does not count yet.
     """
 
@@ -81,10 +79,8 @@ class SavedState(NamedTuple):
 
 
 def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Sequence[str] = ()) -> SavedState:
-    """The state of the last finished audit, or an older one if that audit had no reason to rewrite it.
-
-    `recreated`: tables that were deleted and have been created again.
-    """
+    """The state of the last finished audit, or an older one if that audit had no reason to rewrite it. `recreated`:
+    tables that were deleted and have been created again."""
     before = claim.before
     if before is None:
         return SavedState(None)
@@ -123,8 +119,7 @@ def _missing(before: AuditRow, newest: int | None, saved: Mapping[int, int]) -> 
 
 
 def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[str, Any]:
-    """The contents of the ledger's row `running`, so that the next audit knows whether this one may have rebuilt
-    history."""
+    """The contents of the ledger's row `running`: the next audit sees whether this one may have rebuilt history."""
     return {
         "release_version": release_version,
         "rules_version": RULES_VERSION,
@@ -202,8 +197,7 @@ class KnownNames:
 
     def topics_table(self, progress: list[RangeProgress], audit_id: int) -> pa.Table:
         columns = ("topic_id", "topic", "seen_log_timestamp", "source")
-        rows = sorted(self.topics(progress).rows())
-        return table_of_rows("topics", columns, rows, audit_id=audit_id)
+        return table_of_rows("topics", columns, sorted(self.topics(progress).rows()), audit_id=audit_id)
 
     @property
     def _reported_count(self) -> int | None:
@@ -241,8 +235,7 @@ class KnownNames:
 
 
 def known_topics(names: TopicNames) -> Topics:
-    """The names for a shard. The id of a topic name is the cluster's, otherwise the one with the latest first
-    sighting."""
+    """The names for a shard. A name's id is the cluster's, otherwise the one with the latest first sighting."""
     topics = Topics()
     for sighting in sorted(
         names.rows(), key=lambda each: (each[3] == CLUSTER, -1 if each[2] is None else each[2], each[0])
@@ -270,8 +263,7 @@ def read_again(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, 
 
 
 def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
-    """The corrections of the audit, a sentence for each partition whose log differed when it was read again, or that
-    could not be corrected."""
+    """A sentence for each partition whose log differed when it was read again, or that could not be corrected."""
     if not plan.read_again:
         return []
     in_vain = {each.offsets_partition for each in progress if each.is_reread} - damaged_when_read_again(progress).keys()
@@ -417,8 +409,7 @@ class AuditWork:
         return replace(context, fetcher=Fetcher(client, limits))
 
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
-        """The facts of stage 1 for a replay. `as_of_ms`: the moment of its expiry decisions; None: it decides
-        nothing."""
+        """The facts of stage 1 for a replay. `as_of_ms`: the moment of expiry; None: it decides nothing."""
         release_version, retention_ms = self.settings.release_version, self.settings.retention_ms
         return Night(
             self.audit_id,
@@ -446,8 +437,7 @@ class AuditWork:
 
     @cached_property
     def then(self) -> LakeAsOfAudit:
-        """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
-        them."""
+        """The tables as the last finished audit left them (empty: none has); a killed one may have rewritten them."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
 
 
@@ -475,8 +465,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def of(cls, work: AuditWork, progress: Sequence[RangeProgress]) -> Moment:
-        """The moment from the options; otherwise the newest time in the log for segments, the present time for a live
-        cluster."""
+        """The moment from the options; otherwise the newest log time for segments, the present for a live cluster."""
         settings = work.settings
         known = known_times(work.before, settings.clock_ms)
         times = new_times(progress)

@@ -108,14 +108,10 @@ def ledger_rows(reader: LakeReader, numbers: list[int]) -> Iterator[Row]:
 
 
 def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
-    """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or, only for the newest
-    audit, `running`, or `interrupted` if its process is known to have ended.
-
-    An audit that was killed before the ledger had rows `abandoned` also gets that status.
-    """
-    rows: dict[int, dict[str, Any]] = {}
-    for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
-        rows[row["audit_id"]] = row
+    """The last row of each audit, by number: `finished`, `abandoned` (also if it was killed before the ledger had such
+    rows) or, only for the newest, `running`, or `interrupted` if its process is known to have ended."""
+    in_order = sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"])))
+    rows = {row["audit_id"]: row for row in in_order}
     for number, row in rows.items():
         if row["status"] == RUNNING and number < newest:
             row["status"] = ABANDONED

@@ -165,8 +165,7 @@ def _rows(
 def _tables(
     reader: LakeReader, groups: Iterable[Described], what: What, arguments: argparse.Namespace
 ) -> Iterator[tuple[Rows, tuple[Column, ...]]]:
-    """A table for each group, as Kafka prints it; for states, one for all groups with the same columns. The notes on a
-    group precede its table."""
+    """A table for each group, after its notes, as Kafka prints it; for states, one for groups with the same columns."""
     states: dict[tuple[Column, ...], Rows] = {}
     release_version = reader.last_audit["release_version"]
     for group in groups:

@@ -258,8 +258,7 @@ def _partitions_in(folder: str, topics: tuple[str, ...]) -> list[Segments]:
 
 
 def _of_folder(folder: Path, files: tuple[str, ...], topic: str | None) -> Segments:
-    """Segments named one by one, or copied into a folder. Topic and partition come from the folder's name if it has
-    Kafka's form."""
+    """Segments named one by one, or copied. Topic and partition come from the folder's name if it is Kafka's."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
     if match is None:
         return Segments(topic, None, files, topic)
@@ -313,8 +312,7 @@ class Seen:
 
 
 def chosen_lines(lines: Iterable[Line], groups: set[str], seen: Seen) -> Iterator[Line]:
-    """The lines of the groups, of markers of their producers, and of damaged batches; all lines if `groups` is
-    empty."""
+    """The lines of the groups (empty: all lines), of markers of their producers, and of damaged batches."""
     producers: set[int] = set()
     for line in lines:
         is_damage = "file_position" in line

@@ -1,5 +1,4 @@
-"""`kgroups` as a process: closed streams are replaced, and Ctrl-C is handled, before the commands are loaded, which
-takes a moment."""
+"""`kgroups` as a process: replaces closed streams and handles Ctrl-C before the slow import of the commands."""
 
 from __future__ import annotations
 

@@ -83,8 +83,7 @@ OFFSETS = """
 SELECT {columns}
 FROM {expiring} AS expiring
 ORDER BY expires_at, group_id, topic, partition"""
-# The number of a group's offsets, and moment and reason of the soonest: if several reasons apply at that moment, the
-# first by name.
+# The number of a group's offsets, and moment and reason (of several, the first by name) of the soonest.
 GROUPS = """
 SELECT {columns}
 FROM (

@@ -83,8 +83,7 @@ GROUP_STATES = tuple(_STATES.split())
 
 
 class OptionParser(argparse.ArgumentParser):
-    """argparse that raises UsageError, knows no abbreviated options, names the nearest command, and takes no empty
-    path."""
+    """argparse with UsageError, without abbreviated options or empty paths; it names the nearest command."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("formatter_class", HelpFormatter)
@@ -228,8 +227,7 @@ def fail_if_any(arguments: argparse.Namespace, found: object) -> int:
 
 
 def options_of(kind: type[Given], arguments: argparse.Namespace, **others: Any) -> Given:
-    """A command's options as a dataclass: each field from the option of that name (`retention_ms`: --retention), except
-    those in `others`."""
+    """A command's options as a dataclass, field by field (`retention_ms`: --retention); `others` are given."""
     names = (field.name for field in fields(kind))
     return kind(
         **{name: getattr(arguments, name.removesuffix("_ms")) for name in names if name not in others}, **others
@@ -405,12 +403,9 @@ def folded_for(
 def folded(
     rows: Iterable[Row], groups: Iterable[Row], first: Collection[str] = (), total: str = ""
 ) -> list[dict[str, Any]]:
-    """The rows; those of groups that were made for one run each are one, at the place of the first, with
-    `report-<uuid> (698 groups)` for a name. It has the values that all of them have, the first row's in the columns
-    `first`, and the sum of the column `total`.
-
-    `groups`: all groups of that time (group_id, member_count).
-    """
+    """The rows; those of groups that were made for one run each are one, at the place of the first: `report-<uuid> (698
+    groups)` with common values, the first row's in the columns `first`, and the sum of the column `total`. `groups`:
+    all groups of that time (group_id, member_count)."""
     patterns = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in groups)
     pattern_of = {name: pattern for pattern, names in patterns.items() for name in names}
     lots: dict[str | int, list[Row]] = {}
@@ -440,8 +435,7 @@ def incomplete_history(reader: LakeReader) -> list[str]:
     return [] if row["incomplete_to"] is None else [_incomplete(row["incomplete_to"])]
 
 
-# The newest log time below the offsets up to which the history of the groups' offsets partitions has been reduced: the
-# last record below each always stays.
+# The newest log time below which history is reduced in the groups' partitions: the last record always stays.
 _REDUCED_TO = """
 SELECT max(log_timestamp) AS moment
 FROM log_times AS records
@@ -469,11 +463,8 @@ def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | 
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment of an answer: `as_of`, for which the log up to then counts; None: the last audit.
-
-    Then the moments that the lake's history covers, in log time (the view known_history); None: there is none, or the
-    last audit's state was asked for.
-    """
+    """The moment of an answer: `as_of`, for which the log up to then counts; None: the last audit. Then the log times
+    that history covers (the view known_history); None: none, or the last audit's state was asked for."""
 
     reader: LakeReader
     as_of: datetime | None

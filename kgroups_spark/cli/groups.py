@@ -54,8 +54,7 @@ COLUMNS = (*TABLES["groups"].columns.names, "known")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    reader = open_lake(arguments)
-    moment = Moment.of(reader, arguments.as_of)
+    moment = Moment.of(open_lake(arguments), arguments.as_of)
     rows = [dict.fromkeys(COLUMNS) | row | {"known": moment.known} for row in moment.rows("groups")]
     chosen = chosen_of(rows, arguments)
     write(folded_for(chosen, rows, arguments), COLUMNS, SCREEN, arguments)

@@ -306,8 +306,7 @@ def _short(metadata: str | None) -> str | None:
 
 
 class Source(NamedTuple):
-    """A view of what happened. `time`: the column of --since and --until; `shown`: the row with its columns on the
-    screen; `order`: of rows of one record."""
+    """A view of what happened. `time`: its column of times; `shown`: a row on the screen; `order`: in one record."""
 
     view: str
     time: str

@@ -72,8 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [_newest(its) for its in histories.values() if its[-1]["audit_id"] == newest["audit_id"]]
     rows.sort(key=lambda row: (row["lag"] is None, -(row["lag"] or 0)))
     of = _OF_PARTITION if groups else ["partition_count"]
-    names = [*key, "audit_id", "seen_at", *of, *_NOW]
-    write(rows, names, SCREENS[groups is not None], arguments)
+    write(rows, [*key, "audit_id", "seen_at", *of, *_NOW], SCREENS[groups is not None], arguments)
     found = counted(len(rows), "partition" if groups else "group")
     say(f"{found}; the ends of topics are those of audit {newest['audit_id']}, {format_utc(newest['seen_at'])}")
     return 0

@@ -234,8 +234,7 @@ def _os_error_text(error: OSError) -> str:
 
 
 def _is_stdout_full(error: OSError) -> bool:
-    """Whether stdout's disk or quota is full, or the file too large. Errors of other files written here have a file
-    name."""
+    """Whether stdout's disk or quota is full. Errors of other files written here have a file name."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return is_full and error.filename is None and error.strerror == os.strerror(error.errno or 0)
 

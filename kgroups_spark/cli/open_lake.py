@@ -114,8 +114,7 @@ def require_file_system(option: str, locations: Iterable[str], known: Iterable[s
 
 
 def start_engine(engine: str, command: str, lake: str) -> Engine:
-    """The engine of --engine for a lake. Raises UsageError for a lake that `local` cannot write, and under
-    spark-submit."""
+    """The engine of --engine. Raises UsageError for a lake that `local` cannot write, and under spark-submit."""
     if engine == "local":
         from kgroups_spark.lake.local import Local, require_local
 

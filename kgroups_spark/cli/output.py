@@ -44,10 +44,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a command's output: its contract name, and its heading on the screen.
-
-    `is_sentence`: a narrow screen may break its text between words. `is_minor`: a narrow screen may leave it out.
-    """
+    """A column of a command's output: its contract name, and its heading on the screen. A narrow screen may break the
+    text of a sentence between words, and leave out a minor column."""
 
     name: str
     heading: str = ""
@@ -97,10 +95,7 @@ def _write_csv(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> i
 
 def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
     """A function that writes one row: null as an empty cell, lists and objects as JSON text, a line feed at the end.
-
-    A cell with a comma, a quote, a carriage return or a line feed is quoted, by every release of Python. On a terminal,
-    which no program reads, control characters are spelled out as in a table.
-    """
+    The same cells are quoted by every release of Python. A terminal gets control characters spelled out."""
     writer = csv.writer(_LineFeeds(out), lineterminator=_LineFeeds.INSTEAD_OF)
     shown = printable if out.isatty() else str
 
@@ -236,8 +231,7 @@ def _blocks(texts: Sequence[_Texts]) -> list[str]:
 
 
 def filled(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` columns, at least one; a longer word has a line of its own. A time stays
-    whole."""
+    """The text in lines of at most `width` columns. A longer word has a line of its own; a time stays whole."""
     whole = _TIME.sub(lambda time: time[0].replace(" ", "\xa0"), text)
     lines = textwrap.wrap(whole, max(width, 1), break_long_words=False, break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines] or [""]
@@ -265,8 +259,7 @@ def _is_null(value: Any) -> bool:
 
 
 def table_cell(value: Any) -> str:
-    """The text of a table's cell: `-` for null as in Kafka's tools, a list's values separated by commas, objects as
-    JSON."""
+    """The text of a cell: `-` for null as in Kafka's tools, a list's values with commas, objects as JSON."""
     if _is_null(value):
         return "-"
     if isinstance(value, bool):
@@ -304,8 +297,7 @@ def buffered_stdout() -> Iterator[None]:
 
 
 def drop(stream: TextIO) -> None:
-    """Redirects stdout or stderr to the null device. Otherwise Python's flush at exit would fail for the closed pipe or
-    the full disk."""
+    """Redirects stdout or stderr to the null device, or Python's flush at exit would fail, too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -320,8 +312,7 @@ def write_stderr(text: str) -> None:
 
 @contextmanager
 def until_closed() -> Iterator[None]:
-    """In the block, a reader that closes the pipe (`| head`) ends the output, not the command, whose exit code means
-    something."""
+    """In the block, a reader that closes the pipe (as head does) ends the output, but not the command."""
     try:
         yield
         sys.stdout.flush()
@@ -335,8 +326,7 @@ _left_out: ContextVar[dict[str, None]] = ContextVar("_left_out")  # headings
 
 @contextmanager
 def wide_tables(is_wide: bool) -> Iterator[None]:
-    """Prints the block's tables at full width, even on a terminal: --wide. Else says at its end which columns a narrow
-    screen has left out."""
+    """--wide: prints the block's tables at full width. Else names the columns that a narrow screen left out."""
     before, left_out = _is_wide.set(is_wide), dict[str, None]()
     _left_out.set(left_out)
     try:
@@ -349,8 +339,7 @@ def wide_tables(is_wide: bool) -> Iterator[None]:
 
 
 def screen_width(out: TextIO) -> int | None:
-    """Columns of the terminal of `out`; None: it is a file or a pipe, or --wide was given, so lines may have any
-    length."""
+    """Columns of the terminal of `out`; None: lines may have any length (a file, a pipe, --wide)."""
     return None if _is_wide.get() or not out.isatty() else terminal_width(out)
 
 
@@ -380,8 +369,7 @@ def say(text: str) -> None:
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """The text in lines of this width, broken between words; later lines are indented, by more than the first one.
-    None: in one line."""
+    """The text in lines of this width (None: one line), broken between words; later lines are indented more."""
     if width is None or display_width(text) <= width:
         return [text]
     sentence = text.lstrip(" ")
@@ -391,8 +379,7 @@ def wrapped(text: str, width: int | None) -> list[str]:
 
 
 class _Spoken(logging.Handler):
-    """Log records of libraries, as lines for people. py4j logs the stacks of failures that it raises as well, so they
-    are left out."""
+    """Log records of libraries for people, without those of py4j, which logs the stacks that it raises as well."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if "py4j" not in Path(record.pathname).parts:
@@ -425,8 +412,7 @@ STDOUT = "-"
 
 
 def require_place(output: str, example: str) -> None:
-    """Raises UsageError, before any work, if no file can be written there; `example` is a file's name. A URI is checked
-    only when it is written."""
+    """Raises UsageError, before any work, if no file can be written there (not for a URI). `example`: a file name."""
     if _is_uri(output) or output == STDOUT:
         return
     path = Path(output)

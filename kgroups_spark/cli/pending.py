@@ -111,11 +111,8 @@ def listed_of(reader: LakeReader, producers: set[int]) -> Listings | None:
 
 
 def judged(row: Row, listed: Listings | None, as_of_ms: int, maximum_ms: int) -> Row:
-    """The row with the transaction's age, the verdict on it, and the other partitions that it has written to; null:
-    `__transaction_state` was not read, or does not know the producer.
-
-    Without that log age alone decides. A transaction of unknown beginning has no verdict.
-    """
+    """The row with the transaction's age, its verdict, and the other partitions that it has written to (null: unknown).
+    Without `__transaction_state` age alone decides; a transaction of unknown beginning has no verdict."""
     here, producer = TopicPartition("__consumer_offsets", row["offsets_partition"]), row["producer_id"]
     age_ms = found = None
     if row["open_since"] is not None:

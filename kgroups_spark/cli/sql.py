@@ -84,10 +84,8 @@ class Prompt:
         return self._found[number] if number < len(self._found) else None
 
 
-# SQL text split into statements and dot commands, which are for the prompt itself.
-#
-# `duckdb.extract_statements` cannot do it: it refuses the whole text for one mistake, for a line with a dot, and for a
-# last statement that is still being typed. Spark has another dialect.
+# SQL text split into statements and dot commands. `duckdb.extract_statements` refuses the whole text for one mistake,
+# for a line with a dot, and for a last statement that is still being typed.
 
 
 # The gap between statements, and a line for the prompt itself, which is the only group.
@@ -221,8 +219,7 @@ class Session:
         self.most_rows: int | None = None
 
     def run(self, text: str) -> bool:
-        """Runs all statements, up to .quit. Returns whether there is one. Raises KgroupsError at the first one that
-        fails."""
+        """Runs all statements, up to .quit; returns whether there is one. Raises KgroupsError at one that fails."""
         complete, rest = statements(text, self.reader.engine)
         found = [*complete, *([rest] if rest else [])]
         for statement in found:

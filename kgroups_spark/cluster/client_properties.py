@@ -51,8 +51,7 @@ _SECRET = """
 SECRET = tuple(_SECRET.split())
 
 SECURITY = ("sasl.", "security.", "ssl.")
-# Names of security that change nothing here begin like this. Other names than these are ignored with a note, too, as
-# Java ignores them.
+# Names of security that change nothing here begin like this; other unknown names are ignored with a note.
 _PASSED_OVER = """
     sasl.kerberos. sasl.login. sasl.oauthbearer. security.providers ssl.cipher.suites ssl.keymanager.algorithm
     ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
@@ -101,10 +100,8 @@ class ClientProperties:
         return f"ClientProperties({self.bootstrap_servers}: {', '.join(self.names) or 'no properties'})"
 
     def settings(self) -> dict[str, Any]:
-        """The settings of a connection, by kafka-python's names; its SASL mechanisms take them, too.
-
-        Each call creates new ones in the process that uses them, because an SSLContext cannot be pickled.
-        """
+        """The settings of a connection, by kafka-python's names; its SASL mechanisms take them, too. New ones for each
+        call, because an SSLContext cannot be pickled."""
         settings = {"security_protocol": self.security_protocol, **self._settings}
         if self._tls is not None:
             settings["ssl_context"] = self._tls.context()
@@ -123,10 +120,8 @@ class ClientProperties:
 
 
 def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> ClientProperties:
-    """The checked properties, with the content of the files that they name.
-
-    Raises BadClientProperty, UsageError for files that cannot be read; no message shows a secret.
-    """
+    """The checked properties, with the content of the files that they name. Raises BadClientProperty, UsageError for
+    unreadable files; no message shows a secret."""
     given = {name.strip(): value.strip() for name, value in properties.items()}
     _require_known(given)
     over = sorted(given.keys() - set(USED))
@@ -153,8 +148,7 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
 
 
 def _require_known(given: Mapping[str, str]) -> None:
-    """Raises BadClientProperty for names that are refused, unknown names of security, and names that are probably
-    mistyped ones, all in one message."""
+    """Raises one BadClientProperty for all names that are refused, unknown to security, or probably mistyped."""
     problems = [_about_unknown(name) for name in sorted(given) if _is_a_mistake(name)]
     if problems:
         raise BadClientProperty("; ".join(problems))

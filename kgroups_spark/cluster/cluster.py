@@ -1,8 +1,5 @@
-"""A live Kafka cluster: leaders, offsets, stored batches.
-
-Sends one request at a time, on connections that stay open between calls. A retriable failure, such as a broker restart
-or a leader change, is retried until time is up; any other failure is an error with advice.
-"""
+"""A live Kafka cluster: leaders, offsets, stored batches. Sends one request at a time, on connections that stay open. A
+retriable failure is retried until time is up; any other is an error with advice."""
 
 from __future__ import annotations
 
@@ -118,10 +115,8 @@ class Cluster:
     def list_offsets(
         self, partitions: Iterable[tuple[str, int]], at: int, *, timeout_ms: int | None = None
     ) -> dict[tuple[str, int], OffsetAnswer]:
-        """The log's start (EARLIEST) or the high watermark (LATEST) of each partition, from its leader.
-
-        It asks again after a passing failure, until time is up. An answer has an offset or an error.
-        """
+        """The log's start (EARLIEST) or the high watermark (LATEST) of each partition, from its leader, or an error. It
+        asks again after a passing failure, until time is up."""
         patience = self._patience(timeout_ms)
         answers: dict[tuple[str, int], OffsetAnswer] = {}
         asked = sorted(set(partitions))
@@ -144,12 +139,9 @@ class Cluster:
         topic_id: str | None = None,
         last_epoch: int | None = None,
     ) -> FetchAnswer:
-        """Batches from the one with `offset` on, including those of aborted transactions: one request to the known
-        leader; the caller decides about retries.
-
-        `topic_id`: the id of the topic; requests to brokers since 3.1 use it. `last_epoch`: leader epoch of the last
-        batch before `offset`, by which brokers since 2.7 detect that their log is another one.
-        """
+        """Batches from the one with `offset` on, also of aborted transactions: one request to the known leader, without
+        retries. `topic_id`: for brokers since 3.1. `last_epoch`: of the last batch before `offset`, by which brokers
+        since 2.7 detect that their log is another one."""
         known = self._known(topic)
         metadata = known.partitions.get(partition)
         if metadata is None:
@@ -176,10 +168,8 @@ class Cluster:
         return fetch_answer(response, partition)
 
     def send(self, request: Any, node_id: int | None = None, *, timeout_ms: float | None = None) -> Any:
-        """The answer to any request of kafka-python's protocol classes; None: from any broker.
-
-        A connection that breaks is opened again until time is up. Errors inside the answer are the caller's.
-        """
+        """The answer to any request of kafka-python's protocol classes; None: from any broker. A connection that breaks
+        is opened again until time is up. Errors inside the answer are the caller's."""
         patience = self._patience(timeout_ms)
         while True:
             failures: list[Disconnected] = []
@@ -323,8 +313,7 @@ def addresses(bootstrap_servers: str) -> list[Address]:
     return [(host.strip("[]"), int(port)) for host, _, port in pairs]
 
 
-# Configurations that brokers report: their own, those of topics and of groups (DescribeConfigs, KIP-133; of groups
-# KIP-848).
+# Configurations that brokers report: theirs, topics', groups' (DescribeConfigs, KIP-133; of groups KIP-848).
 
 
 Kind = Literal["topic", "broker", "group"]
@@ -340,10 +329,8 @@ AT_ONCE = 500
 
 
 class Configs(NamedTuple):
-    """A resource's configuration as a broker reports it: value (None: it is secret) and ConfigSource by name.
-
-    `error`: Kafka's name of the reason for no answer.
-    """
+    """A resource's configuration as a broker reports it: value (None: it is secret) and ConfigSource by name. `error`:
+    Kafka's name of the reason for no answer."""
 
     values: Mapping[str, str | None] = {}
     sources: Mapping[str, int] = {}
@@ -354,9 +341,7 @@ def describe_configs(
     cluster: Cluster, kind: Kind, names: Sequence[str], keys: Sequence[str] | None = None, node_id: int | None = None
 ) -> dict[str, Configs]:
     """The configuration of each resource; `keys`: only these. A broker's own comes from itself alone (`node_id`).
-
-    Raises ClusterUnreachable.
-    """
+    Raises ClusterUnreachable."""
     reported: dict[str, Configs] = {}
     for start in range(0, len(names), AT_ONCE):
         reported |= _describe(cluster, kind, names[start : start + AT_ONCE], keys, node_id)

@@ -135,8 +135,7 @@ def in_words(err: OSError) -> str:
     """The error in words: OpenSSL's SSLV3_ALERT_BAD_CERTIFICATE as "sslv3 alert bad certificate"."""
     if isinstance(err, ssl.SSLEOFError):
         return "it was closed"
-    reason = getattr(err, "reason", None) or err.strerror or str(err)
-    return str(reason).replace("_", " ").lower()
+    return str(getattr(err, "reason", None) or err.strerror or err).replace("_", " ").lower()
 
 
 SOFTWARE = "kgroups-spark-kafka-python"
@@ -158,10 +157,7 @@ class BrokerConnection:
     """A connection that is open and authenticated. Not for several threads."""
 
     def __init__(self, address: Address, settings: Mapping[str, Any], timeout: float) -> None:
-        """`settings`: see ClientProperties; `timeout` in seconds for all of it.
-
-        Raises Disconnected, KgroupsError.
-        """
+        """`settings`: see ClientProperties; `timeout` in seconds for all of it. Raises Disconnected, KgroupsError."""
         self.address = address
         is_sasl = str(settings.get("security_protocol")).startswith("SASL_")
         self._may_need_sasl = not is_sasl  # until the first answer after ApiVersions
@@ -174,9 +170,8 @@ class BrokerConnection:
         self._socket = connected(address, settings, deadline)
         try:
             self.api_versions = self._negotiate(deadline)
-            self.versions = BrokerVersionData(
-                api_versions={api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
-            )
+            versions = {api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
+            self.versions = BrokerVersionData(api_versions=versions)
             if is_sasl:
                 self._authenticate(deadline)
         except BaseException:
@@ -190,11 +185,8 @@ class BrokerConnection:
         return now - self._used_at >= IDLE or (self._session_ends_at is not None and now >= self._session_ends_at)
 
     def send(self, request: Any, timeout: float, *, longest_throttle: float = 60.0) -> Any:
-        """The answer, `timeout` seconds at most after the time for which the broker throttles us.
-
-        Raises Disconnected, KafkaRefused (no version of the request that both sides know), Throttled (for longer than
-        `longest_throttle`, in seconds).
-        """
+        """The answer, `timeout` seconds at most after the time for which the broker throttles us. Raises Disconnected,
+        KafkaRefused (no common version of the request), Throttled (longer than `longest_throttle` seconds)."""
         throttled = max(0.0, self._ready_at - time.monotonic())
         if throttled > longest_throttle:
             raise Throttled(
@@ -234,8 +226,7 @@ class BrokerConnection:
         return f"the broker at {place_of(self.address)}"
 
     def _negotiate(self, deadline: float) -> Any:
-        """The broker's answer to ApiVersions. A broker older than our version of the request reports its own
-        (KIP-511)."""
+        """The answer to ApiVersions. A broker older than our version of the request reports its own (KIP-511)."""
         version: int = ApiVersionsRequest.max_version
         while True:
             response = self._exchange(api_versions_request(version), deadline)

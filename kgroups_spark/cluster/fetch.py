@@ -1,8 +1,5 @@
-"""A range of one live partition's log, fetched from its leader as it is read: a binary file of whole batches.
-
-The answer is the log as stored: control batches, aborted transactions, batches of any format, compressed or not.
-Follows changes of the leader. Retriable failures are retried as long as there is progress; others are errors.
-"""
+"""A range of one live partition's log, fetched from its leader as it is read: a binary file of whole batches as stored,
+of any format. Retriable failures are retried as long as there is progress; others are errors."""
 
 from __future__ import annotations
 
@@ -42,12 +39,9 @@ _read_i32 = struct.Struct(">i").unpack_from
 
 
 class FetchedBatches:
-    """The whole batches of an answer, by number.
-
-    `trusted`: the number of batches up to the last one after which the read can go on: sound, with a possible offset. A
-    damaged batch may claim an offset far beyond its own, and the records between would be skipped. So one is passed on
-    only if a sound one follows it in an answer; else, or if its length is damaged, the partition is refused.
-    """
+    """The whole batches of an answer, by number. `trusted`: how many, up to the last sound one. A damaged batch may
+    claim an offset far beyond its own and hide the records between, so it is passed on only if a sound one follows;
+    else, or if its length is damaged, the partition is refused."""
 
     def __init__(self, records: bytes, next_offset: int, high_watermark: int) -> None:
         self._view = memoryview(records)
@@ -66,8 +60,7 @@ class FetchedBatches:
         return self._view[self._edges[start] : self._edges[stop]]
 
     def base_offset(self, i: int) -> int:
-        """The base offset. For a compressed message of magic 0 or 1, whose header has only the last offset, its first
-        record's."""
+        """The base offset. A compressed message of magic 0 or 1 has its last one in the header: its first record's."""
         pos, reported = self._edges[i], self._reported_offset(i)
         is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
         return self._first_offset(i, reported) if is_compressed_message else reported
@@ -145,8 +138,7 @@ class Pace:
     """Limits fetched bytes a second; None: no limit. Logs that are read one after the other may share one."""
 
     def __init__(self, rate: float | None = None) -> None:
-        """`response_bytes`: the bytes to ask for at once, no more than a second's share, so that the broker's load is
-        even."""
+        """`response_bytes`: the bytes of a request, at most a second's share, so that the broker's load is even."""
         self._rate = rate
         self._ready_at = 0.0
         self.response_bytes = RESPONSE_BYTES if rate is None else max(SMALLEST_RESPONSE, min(int(rate), RESPONSE_BYTES))
@@ -165,14 +157,11 @@ class Pace:
 
 class FetchedLog:
     """The batches of a piece, in log order, each whole: a BinaryFile for `read_segment`, to be read once from front to
-    back. At most one answer of a broker is in memory.
+    back; at most one answer is in memory.
 
-    The piece's topic id may be None: it is then that of the topic with the name at the first request. `skip_lost`: if
-    the log's start has moved past the next offset, continues from there instead of raising LogStartMoved.
-    `pace` is shared with other logs; None: not shared. `response_bytes`: bytes for one request, less than the pace
-    allows.
-
-    readinto raises LogStartMoved, LeaderLost, NotReadable for a log that was truncated or is damaged, and KgroupsError.
+    A topic id of None is that of the name at the first request. `skip_lost`: goes on at the log's start if it has
+    moved, instead of raising LogStartMoved. `pace` None: not shared. readinto raises LogStartMoved, LeaderLost,
+    NotReadable for a log that was truncated or is damaged, and KgroupsError.
     """
 
     def __init__(
@@ -306,8 +295,7 @@ class FetchedLog:
         elif self._next_offset > end:
             raise self._truncated(f"it ends before offset {end}, but was read up to offset {self._next_offset}")
         else:
-            # The offset exists, but the leader does not know the epoch: the log was restored, or the epoch is damaged,
-            # as no CRC covers it.
+            # The leader does not know the epoch: the log was restored, or the epoch, which no CRC covers, is damaged.
             self._tells_epoch, self._last_epoch = False, None
 
     def _truncated(self, found: str) -> NotReadable:

@@ -133,12 +133,9 @@ def live_logs(
     *,
     max_bytes_per_second: int | None = None,
 ) -> LiveLogs:
-    """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks.
-
-    `max_bytes_per_second` limits the fetches of all logs together. A partition without a leader is left out, with a
-    note. Raises NoOffsetsTopic, UsageError for a partition that does not exist, and KgroupsError if no
-    partition can be read.
-    """
+    """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks; fetches of all
+    share `max_bytes_per_second`. One without a leader is left out, with a note. Raises NoOffsetsTopic, UsageError for a
+    partition that does not exist, KgroupsError if none can be read."""
     topic = _topic(cluster, topic_name)
     wanted = _wanted(topic, partitions)
     places = [(topic_name, number) for number in wanted]
@@ -168,8 +165,7 @@ def live_logs(
 
 
 def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:
-    """Times (epoch ms) of records that brokers appended since planning, from the last batches of the few partitions
-    with the most new offsets."""
+    """Times (epoch ms) of the last batches of the few partitions with the most offsets appended since planning."""
     starts = {(log.topic.name, log.number): log for log in logs}
     found = cluster.list_offsets(starts, LATEST, timeout_ms=AFTER_A_LOSS_MS)
     ends = {place: answer.offset for place, answer in found.items() if answer.offset is not None}

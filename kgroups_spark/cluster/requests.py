@@ -166,8 +166,7 @@ class TopicMetadata(NamedTuple):
 
 
 class OffsetAnswer(NamedTuple):
-    """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason, by Kafka's name if it has
-    one."""
+    """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason."""
 
     offset: int | None
     error: str | None
@@ -175,11 +174,8 @@ class OffsetAnswer(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A leader's answer for a partition: whole batches, except that the last may be cut.
-
-    With an error there are no records, and `high_watermark` may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
-    answer back; the next request waits for the time in it.
-    """
+    """A leader's answer for a partition: whole batches, but the last may be cut; with an error none, and
+    `high_watermark` may be -1. THROTTLING_QUOTA_EXCEEDED: the next request waits for the time in the answer."""
 
     records: bytes
     high_watermark: int
@@ -211,8 +207,7 @@ def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
 
 
 def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata:
-    """The leaders that an answer names, except for partitions with a newer known leader: brokers learn of a new one at
-    different times."""
+    """The leaders in an answer, but newer known ones stay: brokers learn of a new leader at different times."""
     if known is None or reported.topic_id is None or known.topic_id != reported.topic_id:
         return reported
     partitions = {

@@ -112,10 +112,9 @@ class BearerTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python
         return self._extensions
 
 
-# Tokens of an OAuth endpoint for a client's id and secret (client credentials, RFC 6749 section 4.4).
-#
-# Requests are those of Kafka 4.3: org.apache.kafka.common.security.oauthbearer.internals.secured.HttpJwtRetriever and
-# ClientSecretRequestFormatter. Redirects are not followed, because the secret would be sent to another server.
+# Tokens of an OAuth endpoint for a client's id and secret (RFC 6749 section 4.4), requested as by Kafka 4.3:
+# org.apache.kafka.common.security.oauthbearer.internals.secured.HttpJwtRetriever, ClientSecretRequestFormatter.
+# Redirects are not followed: another server would get the secret.
 
 
 # Kafka's UNRETRYABLE_HTTP_CODES, and redirects.
@@ -254,8 +253,7 @@ RETRIEVERS = tuple(f"{PACKAGE}.{name}JwtRetriever" for name in ("Default", "Clie
 
 
 def token_source(properties: Mapping[str, str], options: Mapping[str, str], notes: list[str]) -> TokenSource:
-    """The source of tokens; `options`: of the login module. Raises BadClientProperty, UsageError for unreadable
-    files."""
+    """The source of tokens; `options`: of the login module. Raises BadClientProperty, UsageError (unreadable files)."""
     _require_known_classes(properties)
     url = properties.get(URL)
     if not url:
@@ -374,10 +372,8 @@ class Sasl:
 
 
 def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets]:
-    """SASL of the properties, and the secrets in them; appends to `notes`.
-
-    Raises BadClientProperty, UsageError for unreadable files.
-    """
+    """SASL of the properties, and the secrets in them; appends to `notes`. Raises BadClientProperty, UsageError for
+    unreadable files."""
     mechanism = one_of("sasl.mechanism", properties.get("sasl.mechanism", "GSSAPI"), MODULES)
     module = _module(mechanism, properties)
     _require_no_java(mechanism, properties)
@@ -505,10 +501,8 @@ _SERVER_FIRST = re.compile(
 
 
 def require_strong(client_first: bytes, server_first: bytes) -> None:
-    """Raises ValueError with the weakness of the server's first message (RFC 5802 section 5.1).
-
-    An error (`e=`) is left to the mechanism, which sends no proof after it.
-    """
+    """Raises ValueError with the weakness of the server's first message (RFC 5802 section 5.1); an error (`e=`) is left
+    to the mechanism."""
     if server_first.startswith(b"e="):
         return
     message = _SERVER_FIRST.fullmatch(server_first)

@@ -32,8 +32,7 @@ class BadClientProperty(UsageError):
 
 
 def shown(value: str) -> str:
-    """The value as messages show it. Long and odd values are not shown: a broken line can contain the next one's
-    secret."""
+    """The value for messages, unless it is long or odd: a broken line can contain the next one's secret."""
     if re.fullmatch(r"[\w.,:/\[\] -]{0,60}", value):
         return repr(value)
     return f"a value of {len(value)} characters that is not shown"
@@ -63,8 +62,7 @@ def listed(value: str) -> list[str]:
 
 
 def read_properties_file(path: str) -> dict[str, str]:
-    """Names and values. Raises UsageError for a file that cannot be read, BadClientProperty for one that is not
-    text."""
+    """Names and values. Raises UsageError if the file cannot be read, BadClientProperty if it is not text."""
     content = read_bytes(path, "the properties file")
     if b"\0" in content:
         raise BadClientProperty(f"the properties file {path} is not ISO-8859-1 text, as Java reads it")
@@ -192,10 +190,8 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|(.))", one, text, flags=re.DOTALL)
 
 
-# Blocks of PEM texts, as Kafka accepts them: in files with other text around, or on one line of a properties file.
-#
-# OpenSSL needs separate lines for the marks and lines of 64 characters for the content, so blocks are returned like
-# that.
+# Blocks of PEM texts, with other text around or on one line, as Kafka accepts them; returned as OpenSSL needs them:
+# separate lines for the marks, 64 characters a line.
 
 
 BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -227,10 +223,8 @@ def _block(label: str, body: str) -> str:
 
 
 def pem_of_pkcs12(content: bytes, password: str | None) -> str:
-    """The store's certificates, that of the private key first, then the unencrypted key; a truststore has no key.
-
-    Raises ValueError for a wrong password or for damage, which cannot be distinguished in such a store.
-    """
+    """The store's certificates, that of the private key first, then the unencrypted key; a truststore has none. Raises
+    ValueError for a wrong password or damage, which cannot be distinguished."""
     store = load_pkcs12(content, None if password is None else password.encode())
     found = [store.cert, *store.additional_certs]
     pem = b"".join(each.certificate.public_bytes(Encoding.PEM) for each in found if each is not None)
@@ -239,10 +233,8 @@ def pem_of_pkcs12(content: bytes, password: str | None) -> str:
     return pem.decode("ascii")
 
 
-# Truststores and keystores of a Kafka client as PEM texts.
-#
-# Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) accepts JKS, PKCS12 and PEM. Only Java reads
-# JKS, so it is refused, with the command that converts it.
+# Truststores and keystores as PEM texts. Kafka 4.3 (DefaultSslEngineFactory) accepts JKS, PKCS12 and PEM. Only Java
+# reads JKS, so it is refused, with the command that converts it.
 
 
 # The first bytes of a store: the magic number of Java's own kinds, or PKCS#12's version 3 after the total length.
@@ -362,11 +354,8 @@ class Tls:
             context.load_verify_locations(cadata=self.trusted)
 
     def load_own(self, context: ssl.SSLContext) -> None:
-        """Loads our key and certificate into the context. Raises ssl.SSLError for a broken key or certificate, a wrong
-        password, or a key of another certificate.
-
-        Python's ssl reads keys only from files: this one is in a folder that only we can open, and is deleted at once.
-        """
+        """Loads our key and certificate into the context, from a folder that only we can open: Python's ssl reads
+        files. Raises ssl.SSLError if either is broken, for a wrong password, or a key of another certificate."""
         if self.own is None:
             return
         with tempfile.TemporaryDirectory(prefix="kgroups-") as folder:

@@ -83,9 +83,7 @@ WITH_BOTH_COORDINATORS = ("3.7", "3.8", "3.9", "4.0")
 @dataclass(frozen=True)
 class Broker:
     """A broker's own description: newest supported and finalized level by feature, newest version by request.
-
-    `configs`: those of NEW_COORDINATOR and REBALANCE_PROTOCOLS that it reports; None: we may not ask.
-    """
+    `configs`: NEW_COORDINATOR and REBALANCE_PROTOCOLS, if it reports them; None: we may not ask."""
 
     supported: Mapping[str, int] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
@@ -114,11 +112,8 @@ def release_of(broker: Broker) -> Reported:
 
 
 def release_of_brokers(brokers: Mapping[int, Broker]) -> Reported:
-    """The one release whose rules to follow if these brokers, by node id, load offsets partitions.
-
-    The oldest of several: in a rolling upgrade any partition may move back to it. So the rules, and with them the saved
-    state, change once, at the end, however partitions move meanwhile.
-    """
+    """The one release whose rules to follow if these brokers, by node id, load offsets partitions: the oldest. In a
+    rolling upgrade partitions may move back to it, so rules and saved state change once, at the end."""
     reported = {node: release_of(broker) for node, broker in sorted(brokers.items())}
     known = {each.release: each for each in reported.values() if each.release is not None}
     if not known:

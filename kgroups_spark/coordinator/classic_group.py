@@ -37,11 +37,8 @@ Member = dict[str, Any]
 
 
 def subscribed_topics(member: Member) -> list[str] | None:
-    """Topics of the member's subscription, in its order; None if the blob is unparsable.
-
-    `member` is a member of a GroupMetadata value, with a parsed `subscription` or with `subscriptionRaw` in base64.
-    Raises ReplayFailure if Kafka's load fails.
-    """
+    """Topics of a GroupMetadata member's `subscription`, or of its base64 `subscriptionRaw`, in order; None if the blob
+    is unparsable. Raises ReplayFailure if Kafka's load fails."""
     parsed = member.get("subscription")
     if parsed is not None:
         topics: list[str] = parsed["topics"]
@@ -84,11 +81,8 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class ClassicGroup:
-    """The state of one classic group.
-
-    `value` is its GroupMetadata value, None for a group that an offset commit created. The value's members are dicts,
-    or SnapshotMembers. `log_offset` is None as long as only offsets name the group.
-    """
+    """The state of one classic group. `value`: its GroupMetadata value, None for a group that an offset commit created;
+    members are dicts or SnapshotMembers. `log_offset` None: only offsets name the group."""
 
     group_type = "classic"
 
@@ -161,10 +155,8 @@ class ClassicGroup:
 
     @cached_property
     def assignments(self) -> list[str | None]:
-        """The members' assignments as JSON, in the value's order: [{"topic": ..., "partition": ...}, ...].
-
-        None: the assignment cannot be parsed, or the group's protocol type is not `consumer`.
-        """
+        """The members' assignments as JSON, in the value's order: [{"topic": ..., "partition": ...}, ...]. None: it
+        cannot be parsed, or the group's protocol type is not `consumer`."""
         if self.members_on_demand is not None:
             return self.members_on_demand.assignments()
         is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
@@ -265,9 +257,8 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
     assignment = member.get("assignment")
     if assignment is None:
         return None if member.get("assignmentRaw") else "[]"
-    assigned = sorted(
-        (each["topic"], number) for each in assignment["assignedPartitions"] for number in each["partitions"]
-    )
+    topics = assignment["assignedPartitions"]
+    assigned = sorted((each["topic"], number) for each in topics for number in each["partitions"])
     return orjson.dumps([{"topic": topic, "partition": number} for topic, number in assigned]).decode()
 
 
@@ -286,8 +277,7 @@ def check_members(release: Release, group_id: str, value: dict[str, Any]) -> Non
             f"Static member with groupInstanceId={instance} cannot be added to group {group_id} "
             "since it is already a member."
         )
-    # Kafka counts the protocol of a repeated member id twice. After that, it finds no protocol that all members
-    # support, so the next member is refused.
+    # Kafka counts a repeated member's protocols twice, then finds none that all support and refuses the next.
     ids = all_ids[:-1]
     if release.repeated_member_id_fails and len(set(ids)) < len(ids):
         raise ReplayFailure(f"None of the protocols of a member of group {group_id} can be supported.")

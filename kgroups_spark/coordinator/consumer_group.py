@@ -15,11 +15,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from kgroups_spark.coordinator.releases import Partitions, Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow, none_if_unset
 
-# The common part of consumer, share and streams groups: epochs, members, the target assignment.
-#
-# Each record sets one part of the group or of a member (KIP-848), so the state is the sum of its records. As in Kafka,
-# `state` is computed after a record has changed one of its inputs: a record that fails half way leaves the previous
-# state.
+# The common part of consumer, share and streams groups: each record sets one part (KIP-848), so the state is the sum
+# of its records. As in Kafka, `state` is computed afterwards: a record that fails half way leaves it.
 
 
 LEFT = -1  # member epoch, and assignment epoch, after their tombstone
@@ -193,10 +190,8 @@ class ModernGroup:
             raise ReplayFailure(f"{start} did not receive the tombstone of its target assignment.")
 
     def needs_member(self, record_type: int, member_id: str, *, is_value: bool) -> bool:
-        """Whether the record applies to a member: the member exists, or the record creates it.
-
-        Raises ReplayFailure in releases whose load fails otherwise (3.7 to 3.9; share groups of 4.0).
-        """
+        """Whether the record applies to a member: it exists, or the record creates it. Raises ReplayFailure in releases
+        whose load fails otherwise (3.7 to 3.9; share groups of 4.0)."""
         if member_id in self.members or (is_value and record_type in self.release.creates_member):
             return True
         if record_type in self.release.needs_group:
@@ -364,8 +359,7 @@ class ConsumerMember(NamedTuple):
     member_state: int = STABLE
     assigned: Partitions = {}  # noqa: RUF012  never changed in place
     pending_revocation: Partitions = {}  # noqa: RUF012
-    # Only in 3.7's early-access layout: the epoch that the member is moving to. Later layouts derive it from state and
-    # epoch.
+    # Only in 3.7's early-access layout: the epoch that the member is moving to.
     target_member_epoch: int | None = None
     log_offset: int | None = None
 

@@ -60,8 +60,7 @@ from kgroups_spark.words import DAY_MS
 CAUSES = ("expired", "group_deleted", "offset_deleted", "topic_deleted", "unknown")
 EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = CAUSES
 
-# If an offset was overdue for longer than this, expiry is only one explanation among others: the brokers' retention may
-# differ from ours.
+# An offset overdue for longer may have other causes: the brokers' retention may differ from ours.
 OVERDUE_MS = DAY_MS
 
 
@@ -164,8 +163,7 @@ Slot = tuple[str, str, int]  # group, topic, partition
 
 
 class RecordPlace(NamedTuple):
-    """The place of a record. `log_timestamp` in ms; `batch_offset`: the base offset of its batch. Both None: not
-    known."""
+    """The place of a record. `log_timestamp` in ms; `batch_offset`: base offset of its batch. None: not known."""
 
     log_offset: int
     log_timestamp: int | None
@@ -189,12 +187,9 @@ class KnownGroups(Protocol):
 
 
 class RemovedCommit(NamedTuple):
-    """The offset that a tombstone removed, and which offsets are left after it.
-
-    `value` None: the log does not have it, or no longer. `is_pending`: an open transaction held an offset of the slot.
-    `is_topic_left`: a group of the offsets partition still has an offset of the topic. `is_group_left`: the group still
-    has an offset.
-    """
+    """The offset that a tombstone removed, and which are left after it. `value` None: the log does not have it (any
+    more). `is_pending`: an open transaction held one of the slot. `is_topic_left`, `is_group_left`: a group of the
+    offsets partition still has an offset of the topic, the group any."""
 
     slot: Slot
     value: RemovedValue | None
@@ -218,8 +213,7 @@ class Removal(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """The cause of a removal. `overdue_since`: it is unknown because expiry was due more than OVERDUE_MS earlier, from
-    that time on, in ms; None: otherwise."""
+    """The cause of a removal. `overdue_since` (ms; None: otherwise): unknown, as expiry was due OVERDUE_MS before."""
 
     cause: str
     overdue_since: int | None = None
@@ -246,8 +240,7 @@ class Touched:
 
 @dataclass
 class Causes:
-    """Why one act removed its offsets and groups. `with_unknown`: groups with a tombstone whose value is not in the
-    log."""
+    """Why one act removed its offsets and groups. `with_unknown`: groups whose value is not in the log."""
 
     groups: KnownGroups
     rules: ExpiryRules
@@ -289,8 +282,7 @@ class Causes:
         return Cause(UNKNOWN, since) if is_late else Cause(EXPIRED)
 
     def _is_gone(self, removal: Removal) -> bool:
-        """Whether the act removed the group, too. In Scala, a simple group with only pending offsets left may have been
-        deleted: no record would show it."""
+        """Whether the act removed the group. No record shows that of Scala's simple groups with pending offsets."""
         group_id = removal.slot[0]
         nothing_left = not self._by_group[group_id][-1].is_group_left
         is_scala = self.groups.release.coordinator == "scala"
@@ -310,8 +302,7 @@ class Causes:
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self.rules.subscription_states)  # since 2.4 (KIP-496)
-        # Today's rules may have to explain a log from before an upgrade to 4.0. Only Java writes values with a topic
-        # id.
+        # The log may be from before an upgrade to 4.0. Only Java writes values with a topic id.
         may_be_scalas = was_simple and nothing_left and any(each.value.topic_id is None for each in of_group)
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}
@@ -337,8 +328,7 @@ def _is_due(removal: Removal) -> bool:
 
 
 def _is_late(removal: Removal) -> bool:
-    """Whether a check should have removed it more than OVERDUE_MS ago. False for a group that is not Empty: it may have
-    unsubscribed from the topic only now."""
+    """Whether it was due OVERDUE_MS ago. False for a group that is not Empty: it may have unsubscribed only now."""
     removed = removal.place.log_timestamp
     assert removed is not None
     return removal.emptied is not None and removed - _overdue_since(removal) > OVERDUE_MS
@@ -404,10 +394,8 @@ class MemberEvents(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The settings that decide causes. `retention`: (first log offset, retention in ms), ascending.
-
-    `audit_ends`: log offsets at which an audit ended, ascending.
-    """
+    """The settings that decide causes. `retention`: (first log offset, retention in ms), ascending; `audit_ends`: log
+    offsets at which audits ended, ascending."""
 
     expiry: ExpiryRules
     retention: tuple[tuple[int, int], ...]
@@ -415,12 +403,9 @@ class Rules(NamedTuple):
 
 
 class GroupEvents:
-    """Records the events of the groups of one partition, and the committed offsets that are removed.
-
-    `before` and `after` enclose each record that may change a group; `tombstone` comes at each offset tombstone. A
-    value or a marker that creates or removes a simple group (`created`, `vanished`) ends the act: another request wrote
-    it.
-    """
+    """Records the events of the groups of one partition. `before` and `after` enclose each record that may change a
+    group; `tombstone` comes at each offset tombstone. A simple group that is created or removed (`created`, `vanished`)
+    ends the act: another request wrote it."""
 
     def __init__(self, groups: KnownGroups, rules: Rules) -> None:
         self._groups = groups
@@ -444,10 +429,8 @@ class GroupEvents:
         return reported
 
     def before(self, place: RecordPlace, group_id: str, member_id: str | None, record_type: int | None) -> None:
-        """The record is about to be replayed: it may change the group and this member of it.
-
-        `record_type` None: an offset tombstone, with which a simple group may go (Scala).
-        """
+        """The record is about to be replayed: it may change the group and this member of it. `record_type` None: an
+        offset tombstone, with which a simple group may go (Scala)."""
         self._open(place)
         group = self._groups.groups.get(group_id)
         touched = self._touched.get(group_id)

@@ -136,11 +136,8 @@ class SnapshotBlock:
 
 
 class SnapshotMembers(Sequence[Member]):
-    """Members of value number `value` of a block: `first` is their first row in it.
-
-    They behave like a list of dicts, each decoded on access. Lists are in the order of the value. Every protocol blob
-    in the value is empty or can be parsed, so none of them fails a load.
-    """
+    """Members of value number `value` of a block: `first` is their first row in it. A list of dicts, each decoded on
+    access. Every protocol blob is empty or can be parsed, so none of them fails a load."""
 
     __slots__ = ("__weakref__", "_count", "_fingerprints", "_names", "block", "first", "value")
 
@@ -182,10 +179,8 @@ class SnapshotMembers(Sequence[Member]):
         return self._names
 
     def fingerprints(self) -> list[bytes]:
-        """The JSON text of each member, without the beginning and the end, which are the same for all.
-
-        The texts of equal members are equal, whatever the version of their value.
-        """
+        """The JSON text of each member, without the beginning and end that all share: equal for equal members, whatever
+        the version of their value."""
         if self._fingerprints is None:
             _, _, members = self.value_json().removesuffix(b"}]}").partition(_MEMBER)
             self._fingerprints = members.split(b"}," + _MEMBER) if self._count else []

@@ -21,7 +21,6 @@ from typing import Any
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.events import TYPE_OF_GROUP_RECORD, GroupEvents, HeldOffsets, RecordPlace
-from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics, unknown_version
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
@@ -34,13 +33,12 @@ SHARE_GROUP_METADATA = 11
 
 
 class Groups:
-    """The groups of one partition. `recording`: keep version rows for `take_changes`."""
+    """The groups of one partition, and version rows for `take_changes`."""
 
-    def __init__(self, release: Release, offsets_partition: int, held: HeldOffsets, *, recording: bool = False) -> None:
+    def __init__(self, release: Release, offsets_partition: int, held: HeldOffsets) -> None:
         self.release = release
         self.offsets_partition = offsets_partition
         self.held = held
-        self.recording = recording
         self.groups: dict[str, Group] = {}
         self.topics = Topics()
         # Groups with the log offset of their removal. Kept only where events are reported.
@@ -61,11 +59,8 @@ class Groups:
         batch_offset: int | None = None,
     ) -> None:
         """Replays a record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
-
-        `value_version` matters only for GroupMetadata values (T8, and what the release reads); None counts as 0.
-        `batch_offset` is the base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's
-        load fails at the record.
-        """
+        `value_version` (None: 0) matters only for GroupMetadata (T8). `batch_offset`: base offset of its batch, None:
+        unknown. Raises ReplayFailure if the release's load fails at the record."""
         if record_type not in self.release.record_types:
             if record_type in self.release.unreplayable_types:
                 raise ReplayFailure(f"Received an unknown record type {record_type}")
@@ -78,7 +73,7 @@ class Groups:
         place = RecordPlace(log_offset, log_timestamp, batch_offset)
         if self.events is not None:
             self.events.before(place, group_id, member_id, record_type)
-        start = before(group, member_id) if self.recording else None
+        start = before(group, member_id)
         state = None if group is None else (group.group_type, group.state)
         state_since = None if group is None else group.state_since
         try:
@@ -91,7 +86,7 @@ class Groups:
             if group is not None:
                 unchanged = state == (group.group_type, group.state)
                 group.state_since = state_since if unchanged else log_timestamp
-            is_changed = start is not None and self._record(start, group, member_id, place)
+            is_changed = self._record(start, group, member_id, place)
             if self.events is not None:
                 missing_type = None if was_there or value is not None else TYPE_OF_GROUP_RECORD.get(record_type)
                 self.events.after(place, group_id, missing_type, is_changed=is_changed)
@@ -108,8 +103,7 @@ class Groups:
         if self.events is not None:
             self.events.created(place, group)
         self.groups[group_id] = group
-        if self.recording:
-            self._record(before(None, None), group, None, place)
+        self._record(before(None, None), group, None, place)
 
     def remove_simple_groups(self, group_ids: Iterable[str], place: RecordPlace, *, by_marker: bool = False) -> None:
         """Scala: removes those of the groups that have neither metadata nor offsets."""
@@ -123,7 +117,7 @@ class Groups:
                 elif self.events is not None:
                     self.events.before(place, group_id, None, None)
                 del self.groups[group_id]
-                is_changed = self.recording and self._record(before(group, None), None, None, place)
+                is_changed = self._record(before(group, None), None, None, place)
                 if self.events is not None and not by_marker:
                     self.events.after(place, group_id, None, is_changed=is_changed)
 
@@ -155,11 +149,6 @@ class Groups:
         for _, group in sorted(self.groups.items()):
             if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
                 yield group
-
-    def record_events(self, rules: EventRules) -> GroupEvents:
-        """Starts recording events of groups, and returns their recorder."""
-        self.events = GroupEvents(self, rules)
-        return self.events
 
     def _apply(self, log_offset: int, record_type: int, group_id: str, name: str | None, value: Value | None) -> None:
         if record_type == SHARE_GROUP_METADATA and value is not None and not self.release.has_metadata_hash:

@@ -61,8 +61,7 @@ class Release:
     # Whether a snapshot may not repeat a member id (but that of its last member), or a group.instance.id.
     repeated_member_id_fails: bool = True
     repeated_instance_id_fails: bool = True
-    # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group. Some
-    # exceptions are not caught from 2.7 to 4.3.
+    # 2.4 and newer parse subscriptions (Java after replacing the group); 2.7 to 4.3 do not catch some exceptions.
     damaged_subscription_fails: bool = True
     replaces_group_before_parsing: bool = True
     # T8: version 0 has no rebalance timeout. Java uses the session timeout wherever it is -1, Scala only in version 0.
@@ -239,10 +238,8 @@ RELEASES: dict[str, Release] = {
 
 
 def release(version: str) -> Release:
-    """The rules of the release that `version` names: those with the longest known name that `version` begins with.
-
-    Raises ValueError, which names the newest one if this is newer, else lists the nearest names, or all of them.
-    """
+    """The rules of the longest known name that `version` begins with. Raises ValueError, which names the newest release
+    if this is newer, else lists the nearest names, or all."""
     match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(-java)?", version.strip().lower())
     numbers, suffix = (match[1].split("."), match[2] or "") if match else ([], "")
     for length in range(len(numbers), 1, -1):
@@ -360,11 +357,8 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)((?:\.\d+){0,2})(-java)?")
 
 
 def expiry_rules(release_version: str) -> ExpiryRules:
-    """The rules of a release: `4.3`, `4.0.0`, `0.10.2.1`.
-
-    Without a patch number it is the last patch release. 3.7 to 3.9 mean the Scala coordinator, their default;
-    `3.7-java` to `3.9-java` mean Java's, which was opt-in there. Raises ValueError for a release that is not known.
-    """
+    """The rules of a release (`4.3`, `4.0.0`); without a patch number, of the last patch release. 3.7 to 3.9 mean the
+    Scala coordinator, `3.7-java` to `3.9-java` Java's. Raises ValueError for an unknown one."""
     match = _VERSION.fullmatch(release_version.strip().lower())
     if match:
         major, minor = int(match[1]), int(match[2])
@@ -384,11 +378,8 @@ def expiry_rules(release_version: str) -> ExpiryRules:
 
 
 class ReplayFailure(Exception):
-    """A record that the release's coordinator fails to replay: it would serve nothing of the partition.
-
-    The exception is raised after the changes that Kafka's classes make before they throw. So a caller that goes on
-    reaches the state of Kafka's classes with the failing record skipped.
-    """
+    """A record that the release's coordinator fails to replay, so it would serve nothing of the partition. Kafka's
+    changes before its exception are made: who goes on has the state of Kafka's classes with that record skipped."""
 
 
 def unknown_version(record_type: int, value_version: int) -> str:

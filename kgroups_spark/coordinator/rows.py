@@ -1,8 +1,5 @@
-"""The rows of the current and the version tables, as plain tuples in the order of their columns.
-
-Times are epoch milliseconds, None for null. Columns that only an audit can fill (audit_id) are left out;
-`offsets_partition` comes first. docs/tables.md describes each column.
-"""
+"""The rows of the current and the version tables (docs/tables.md), as plain tuples in the order of their columns,
+`offsets_partition` first, without audit_id. Times are epoch milliseconds, None for null."""
 
 from __future__ import annotations
 
@@ -36,11 +33,8 @@ class Task(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """A row of `groups`, or of `group_versions`: the group after the record at `log_offset`. Columns that groups of the
-    type do not have are None.
-
-    If `is_removed`, the group was removed, `state` is Dead, and only `group_type` and `is_simple` keep their values.
-    """
+    """A row of `groups` or `group_versions`: the group after the record at `log_offset`; None: not of groups of its
+    type. If `is_removed`, `state` is Dead, and only `group_type` and `is_simple` keep their values."""
 
     offsets_partition: int
     group_id: str

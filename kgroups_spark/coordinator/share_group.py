@@ -1,8 +1,5 @@
-"""A share group of KIP-932: record types 9 to 15.
-
-The state is Empty without members, otherwise Stable, whatever the epochs. Type 15 (which share partitions are
-initialised) creates the group (semantics section 12.9) and changes no other column of a table here.
-"""
+"""A share group of KIP-932 (types 9 to 15): Empty without members, otherwise Stable, whatever the epochs. Type 15 (its
+share partitions) creates the group (semantics section 12.9) and changes no other column here."""
 
 from __future__ import annotations
 
@@ -71,11 +68,9 @@ class ShareGroup(ModernGroup):
 
 
 def check_hash_as_tags(metadata_hash: int | None) -> None:
-    """Raises ReplayFailure where 4.0 fails on a type-11 value of 4.1 or newer.
-
-    4.0's layout has no hash, so 4.0 reads the hash's bytes, and the tag count after them, as its own tag section: a
-    count, then for each tag its number, size and bytes, all numbers uvarints. None: the value is in 4.0's layout.
-    """
+    """Raises ReplayFailure where 4.0 fails on a type-11 value of 4.1 or newer. Its layout has no hash: it reads the
+    hash and the tag count as its own tag section, all uvarints: a count, then per tag number, size and bytes. None: the
+    value is in 4.0's layout."""
     if metadata_hash is None:
         return
     data = metadata_hash.to_bytes(8, "big", signed=True) + b"\0"
@@ -192,8 +187,7 @@ class StreamsGroup(ModernGroup):
 
 
 def _tasks(value: Value, field: str, may_repeat: bool) -> list[Task]:
-    """Tasks of a value, sorted. A repeated subtopology raises ReplayFailure, or its last entry counts (`may_repeat`:
-    4.2, current assignments)."""
+    """Tasks of a value, sorted. Raises ReplayFailure for a repeated one, or takes the last (4.2: `may_repeat`)."""
     tasks = list[Task]()
     for role in ROLES:
         entries = value[field.format(role=role)]

@@ -45,10 +45,8 @@ from kgroups_spark.coordinator.state_entries import StateRow
 
 
 class SharePartitionRow(NamedTuple):
-    """A row of `share_partitions`: the persisted state of a partition of a topic that a share group reads.
-
-    Null where Kafka stores no value (-1, for times 0). Records in flight and the end of the window are never stored.
-    """
+    """A row of `share_partitions`: the persisted state of a share group's partition. Null where Kafka stores no value
+    (-1, for times 0). Records in flight and the end of the window are never stored."""
 
     state_partition: int | None  # null: the group coordinator lists it, but the log has no state of it
     group_id: str
@@ -123,9 +121,7 @@ class ShareRules:
 
     def fails_at(self, reason: str) -> bool:
         """Whether its load fails at a record that cannot be decoded for that reason (messages/coordinator_records.py).
-
-        Every release skips types that it does not know (CoordinatorLoaderImpl), and nothing else.
-        """
+        Releases skip types that they do not know (CoordinatorLoaderImpl), and nothing else."""
         return reason != "unknown_record_type"
 
     def reads_layout(self, layout: str) -> bool:
@@ -267,11 +263,9 @@ def _combined(batches: list[StateBatch], rules: ShareRules) -> list[StateBatch]:
 
 
 def _check(batches: Sequence[StateBatch], rules: ShareRules) -> None:
-    """Raises ReplayFailure for batches that no coordinator writes and none can combine.
-
-    At a batch that ends before it begins, 4.4 fails with a NullPointerException, and older releases may loop forever.
-    At a batch that ends at the greatest offset, 4.4 fails in the same way, because the offset after it is negative.
-    """
+    """Raises ReplayFailure for batches that no coordinator writes and none can combine. If one ends before it begins,
+    4.4 has a NullPointerException and older releases may loop forever; if one ends at the greatest offset, so does 4.4,
+    because the next offset is negative."""
     for batch in batches:
         if batch.last_offset < batch.first_offset:
             raise ReplayFailure(f"A state batch ends at {batch.last_offset}, before it begins at {batch.first_offset}")
@@ -445,8 +439,7 @@ class ShareCoordinatorShard:
         return shard
 
     def _of_value(self, record_type: int, value: Value, log_offset: int, log_timestamp: int | None) -> SharePartition:
-        """The state of a snapshot, or of an update without a state before it, which has neither state epoch nor
-        times."""
+        """The state of a snapshot, or of an update without a state before it, which has no state epoch or times."""
         return SharePartition(
             value["snapshotEpoch"],
             value.get("stateEpoch", self.rules.unknown_state_epoch),
@@ -509,12 +502,9 @@ def _batch_row(state_partition: int, key: SharePartitionKey, batch: StateBatch, 
     )
 
 
-# The share partitions that the group coordinator lists, together with their state: two logs, one table.
-#
-# The group coordinator's record type 15 (ShareGroupStatePartitionMetadata, in `__consumer_offsets`) lists the share
-# partitions of a group that are being initialized, are initialized, or are being deleted. The share coordinator keeps
-# their state. `listShareGroupOffsets` asks the second for partitions that are initialized in the first
-# (GroupCoordinatorService.describeShareGroupAllOffsets, 4.3).
+# The share partitions that the group coordinator lists (type 15: initializing, initialized, deleting), with the state
+# that the share coordinator keeps: two logs, one table. `listShareGroupOffsets` asks the second for those that the
+# first has initialized (GroupCoordinatorService.describeShareGroupAllOffsets, 4.3).
 
 
 INITIALIZING, INITIALIZED, DELETING = "initializing", "initialized", "deleting"
@@ -545,12 +535,8 @@ def listed_topics(group_id: str, value: Mapping[str, Any] | None) -> Iterator[Li
 def listed_share_partitions(
     rows: Iterable[SharePartitionRow], listed: Iterable[ListedTopic], topics: Mapping[str, str]
 ) -> list[SharePartitionRow]:
-    """The rows with their init_state and topic, and a row without state for each listed partition that has none; by
-    key.
-
-    `topics`: names of topic ids, for partitions that no group lists. For a partition that is listed twice the later
-    state in the order initializing, initialized, deleting counts.
-    """
+    """The rows with init_state and topic, and a row for each listed partition without state; by key. `topics`: names
+    of ids that no group lists. A partition listed twice has the later state: initializing, initialized, deleting."""
     names = dict(topics)
     of_partition: dict[SharePartitionKey, str] = {}
     deleting: set[tuple[str, str]] = set()

@@ -31,8 +31,7 @@ from kgroups_spark.coordinator.versions import Group, Modern
 # their group or producer, as in 1.
 STATE_FORMAT = 1
 Json = dict[str, Any]
-# The fields of an offset in an entry: its topic and partition, its record (-1: no epoch), its value (-1: no commit
-# timestamp).
+# The fields of an offset in an entry: topic, partition, record (-1: no epoch), value (-1: no commit timestamp).
 OFFSET_FIELDS = (
     "topic",
     "partition",
@@ -82,8 +81,7 @@ def made_by(audit_id: int, reason: str, release_version: str) -> dict[str, int |
 
 
 def removed_rows(offsets: Iterable[Sequence[Any]], groups: Mapping[str, int]) -> Iterator[StateRow]:
-    """The rows of removed offsets (the columns of REMOVED_OFFSETS) and of removed groups ({group id: log offset of the
-    removal}), the oldest first."""
+    """The rows of removed offsets (REMOVED_OFFSETS) and of removed groups (log offset by group), oldest first."""
     by_group: dict[str, Json] = {}
 
     def of(group_id: str) -> Json:
@@ -196,8 +194,7 @@ def _with_held(member: Any, converted: Callable[[Any], Any]) -> Any:
 
 
 def _packed(held: Any) -> Any:
-    """{topic id: {partition: epoch}} as [[topic id, [[partition, epoch], ...]], ...], because JSON has no integer keys.
-    Tasks stay as they are."""
+    """{topic id: {partition: epoch}} as [[topic id, [[partition, epoch], ...]], ...]: JSON keys are texts."""
     if not isinstance(held, dict):
         return held
     return [[topic_id, list(epochs.items())] for topic_id, epochs in held.items()]

@@ -264,12 +264,9 @@ class TransactionCoordinatorShard:
 
 
 def expires_at(state: str, last_update_timestamp: int, expiration_ms: int) -> int | None:
-    """The first millisecond at which a clean-up (once an hour by default) removes the id, the year 9999 at the latest;
-    None: not in this state.
-
-    The rule is the same from 0.11 to 4.4 (TransactionStateManager.shouldExpire, 4.3): a state without an open
-    transaction, and `last update <= now - transactional.id.expiration.ms`.
-    """
+    """The first millisecond at which a clean-up (hourly by default) removes the id, the year 9999 at the latest; None:
+    not in this state. From 0.11 to 4.4 (TransactionStateManager.shouldExpire, 4.3): no transaction is open, and `last
+    update <= now - transactional.id.expiration.ms`."""
     return min(last_update_timestamp + expiration_ms, LAST_MS) if state in EXPIRING_STATES else None
 
 
@@ -336,8 +333,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpenOnPartition:
-    """A transaction that is open on a partition. `last_timestamp`: of the producer's last record there, epoch ms; None:
-    it has none."""
+    """A transaction open on a partition. `last_timestamp`: of the producer's last record there; None: it has none."""
 
     topic_partition: TopicPartition
     producer_id: int
@@ -345,11 +341,8 @@ class OpenOnPartition:
 
 
 class Listings:
-    """The transaction coordinator's listing: rows of `transactional_ids`, by their present producer.
-
-    `is_complete`: every partition of `__transaction_state` was read. `known_until`: the time up to which they were
-    read, in epoch ms; None: up to now.
-    """
+    """The coordinator's listing: rows of `transactional_ids`, by present producer, read up to `known_until` (epoch ms;
+    None: now). `is_complete`: every partition of `__transaction_state` was read."""
 
     def __init__(
         self, rows: Iterable[TransactionalIdRow], *, is_complete: bool = True, known_until: int | None = None

@@ -1,8 +1,5 @@
-"""Version rows of groups and members: one if a record changed the row, none if the record only repeats it.
-
-Members are compared by their fields in the log, not by completed topic names, which a later record may add. A removed
-row has only its name and `is_removed`; the state of a removed group is Dead, as in Kafka's describe.
-"""
+"""Version rows of groups and members: one if a record changed the row. Fields in the log decide, not topic names, which
+a later record may add. A removed row has its name and `is_removed`; a removed group is Dead."""
 
 from __future__ import annotations
 
@@ -42,9 +39,7 @@ def persisted_group(
     groups: dict[str, Group], release: Release, record_type: int, group_id: str, *, is_value: bool
 ) -> Modern | None:
     """The group that a record of types 3 to 23 applies to, added to `groups` if it is new; None: no group, ignored.
-
-    Raises ReplayFailure if the release's load fails.
-    """
+    Raises ReplayFailure if the release's load fails."""
     group_class = GROUP_OF_TYPE[record_type]
     group = groups.get(group_id)
     if isinstance(group, group_class):
@@ -74,10 +69,8 @@ class Place(NamedTuple):
 
 
 class MemberVersions(NamedTuple):
-    """Version rows of several members of a classic group at one place, where members are decoded on demand.
-
-    `numbers`: indexes, in the value of `group`, of members that joined or changed. `gone`: ids of members that left.
-    """
+    """Version rows of several members of a classic group, decoded on demand. `numbers`: indexes in the value of members
+    that joined or changed; `gone`: ids of those that left."""
 
     offsets_partition: int
     log_offset: int

@@ -1,5 +1,4 @@
-"""All finders and their joint result. Not in the package's `__init__`, so that code that only names findings loads
-none."""
+"""All finders and their joint result; code that only names findings need not load this file."""
 
 from __future__ import annotations
 
@@ -50,11 +49,8 @@ COLUMNS = (
 def listings(
     ask: Ask, producers: Collection[int], read: Collection[int], known_until: datetime | None
 ) -> Listings | None:
-    """The listing of these producers. None: no partition of the log was read.
-
-    `read`: the partitions of `__transaction_state` that were read; `known_until`: the time up to which; None: up to
-    now.
-    """
+    """The listing of these producers; None: no partition of the log was read. `read`: partitions of
+    `__transaction_state` that were read, up to `known_until` (None: now)."""
     if not read:
         return None
     rows = ask(COLUMNS, [Condition("producer_id", "in", sorted(producers))]) if producers else ()
@@ -66,11 +62,8 @@ def listings(
 
 
 def are_all(read: Collection[int], ids: Iterable[ListingRow]) -> bool:
-    """Whether these are all partitions of the log: their numbers have no gap, and each id is in the partition that it
-    hashes to with so many.
-
-    No record holds the partition count.
-    """
+    """Whether these are all partitions of the log, whose count no record holds: their numbers have no gap, and each id
+    hashes to its partition with so many."""
     count = len(read)
     if set(read) != set(range(count)):
         return False
@@ -138,8 +131,7 @@ def _table(columns: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]) -> pa.Ta
 def _make(
     connection: DuckDBPyConnection, evidence: Evidence, query: str, made: Made, only: Collection[str] | None = None
 ) -> None:
-    """Makes the tables that the query names, or `only` these of them. To make them again for each finding costs twice
-    as much as the queries."""
+    """Makes the tables that the query names, or `only` some: once, as that costs twice as much as the queries."""
     asks_for_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in VIEWS:
@@ -180,13 +172,11 @@ def _moved(evidence: Evidence) -> Source:
     """The events, also of earlier audits, of groups with a move in this one."""
     of_audit, moves = Condition("audit_id", "==", evidence.audit_id), Condition("event", "in", MOVES)
     groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves)["group_id"].unique()
-    # pyarrow refuses a list without a type.
-    return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist() or [""]))
+    return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist()))
 
 
 def _both_ways(evidence: Evidence) -> pa.Table:
-    """The commits of this audit of groups that committed in transactions and outside of them: mostly none. DuckDB would
-    read all commits of the night."""
+    """This audit's commits of groups that commit both ways: mostly none. DuckDB would read all of the night."""
     ours, commits = Condition("audit_id", "==", evidence.audit_id), ["transactional_commits", "commits"]
     traffic = evidence.tables.rows("group_traffic", ["group_id", *commits], ours)
     groups = traffic.group_by("group_id").aggregate([(name, "sum") for name in commits])
@@ -194,7 +184,7 @@ def _both_ways(evidence: Evidence) -> pa.Table:
     found = groups.filter((transactional > 0) & (transactional < every))["group_id"].to_pylist()
     columns = ["offsets_partition", "group_id", "topic", "partition", "log_offset", "is_transactional"]
     values = Condition("committed_offset", "is not null")
-    return evidence.tables.rows("offset_commits", columns, ours, values, Condition("group_id", "in", found or [""]))
+    return evidence.tables.rows("offset_commits", columns, ours, values, Condition("group_id", "in", found))
 
 
 def _throwaway_groups(evidence: Evidence) -> pa.Table:
@@ -206,12 +196,11 @@ def _throwaway_groups(evidence: Evidence) -> pa.Table:
 
 
 def _away_members(evidence: Evidence) -> pa.Table:
-    """Static members that left for a while, with the log times of their newest records. DuckDB would read all of
-    history for this join."""
+    """Static members that left for a while, with their last log times. DuckDB would read all of history."""
     columns = [*MEMBER, "log_offset", "group_instance_id", "client_host"]
     away = evidence.tables.rows("group_members", columns, Condition("member_epoch", "==", -2))
     named = ("offsets_partition", "log_offset")
-    its = [Condition(name, "in", away[name].unique().to_pylist() or [-1]) for name in named]
+    its = [Condition(name, "in", away[name].unique().to_pylist()) for name in named]
     versions = evidence.tables.rows("group_member_versions", [*MEMBER, "log_offset", "log_timestamp"], *its)
     return away.join(versions, [*MEMBER, "log_offset"], join_type="inner")
 
@@ -222,11 +211,10 @@ def _target_records(evidence: Evidence) -> pa.Table:
     columns = [*MEMBER, "log_offset", "log_timestamp", "value_version"]
     targets = Condition("record_type", "in", [7, 13, 21])
     before = [row["group_id"] for row in evidence.before if row["finding"] == "target_for_unknown_member"]
-    earlier = Condition("audit_id", "<=", evidence.audit_id - 1), Condition("group_id", "in", before or [""])
+    earlier = Condition("audit_id", "<=", evidence.audit_id - 1), Condition("group_id", "in", before)
     of_audit = Condition("audit_id", "==", evidence.audit_id)
-    return pa.concat_tables(
-        evidence.tables.rows("group_records", columns, targets, *conditions) for conditions in ([of_audit], earlier)
-    )
+    asked = ([of_audit], earlier)
+    return pa.concat_tables(evidence.tables.rows("group_records", columns, targets, *each) for each in asked)
 
 
 def _ends_before(evidence: Evidence) -> pa.Table:
@@ -252,8 +240,7 @@ MADE: dict[str, Callable[[Evidence], Source]] = {
 
 
 def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence: Evidence) -> Iterator[Finding]:
-    """The finding's rows, with their sentences. Where its tables have no rows, DuckDB is not asked: that takes 10 ms a
-    query, over no rows, too."""
+    """The finding's rows, with sentences. DuckDB is not asked (10 ms) where its tables have no rows."""
     sql = SQL[name]
     _make(connection, evidence, sql.query, made, sql.tables)
     sources = [made[table][1] for table in sql.tables]
@@ -301,8 +288,5 @@ FINDINGS = "findings"
 
 
 def has_looked(audit: Mapping[str, Any]) -> bool:
-    """Whether a finished audit looked for findings. Maintenance does not, and audits of older versions did not.
-
-    `audit`: its row of the ledger; rows_added is enough of it.
-    """
+    """Whether a finished audit looked for findings, by its row of the ledger (or rows_added); maintenance does not."""
     return FINDINGS in (audit["rows_added"] or {})

@@ -99,8 +99,7 @@ _PLACE = ("offsets_partition", "group_id", "topic", "partition", "member_id", "p
 
 
 def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The sort key of a row of `findings`: severity and kind, then group and log offset. Kinds that this version does
-    not know are last."""
+    """The sort key of a row of `findings`: severity, kind (unknown kinds last), group, log offset."""
     place = (row[name] for name in _PLACE)
     kind = row["finding"]
     return (
@@ -118,10 +117,8 @@ NEAR_LIMIT_BYTES = MAX_MESSAGE_BYTES * 4 // 5
 TIME_OFF_MS = 600_000
 
 
-# The evidence for findings: the tables as an audit leaves them, and the facts that the audit read.
-#
-# It has no clock and no Spark. Finders request columns of a table, and the rows that meet conditions, so that the
-# table's reader can leave out the rest. The result is small, or stays Arrow.
+# The evidence for findings: tables as an audit leaves them, and facts that it read; no clock, no Spark. Finders ask
+# for columns and conditions, so that a reader can leave out the rest.
 
 
 Row = dict[str, Any]
@@ -134,8 +131,7 @@ class Tables(Protocol):
         """These columns of the rows that meet all conditions, in any order."""
 
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
-        """At least the rows that meet all conditions, for DuckDB, which reads of a dataset the columns and rows that a
-        query needs."""
+        """At least the rows that meet all conditions, for DuckDB, which reads only what a query needs."""
 
 
 class LargeRecord(NamedTuple):
@@ -171,13 +167,10 @@ class TransactionState(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The tables and facts for finders. `known_until`: the time up to which the log is complete. Nothing that was due
-    later is overdue.
-
-    `known_until_of`: the same for offsets partitions that were not given to this audit. `log_starts`: the present start
-    of each offsets partition's log, if known. `before`: the findings of the last audit. `hidden`: partition, number and
-    log time (ms) of offsets that a checkpoint older than the log hides.
-    """
+    """The tables and facts for finders. `known_until`: where the log is complete (nothing later is overdue);
+    `known_until_of`: of offsets partitions not given to this audit. `log_starts`: of each partition's log, if known.
+    `before`: the last audit's findings. `hidden`: partition, number and span (ms) of offsets above an old
+    checkpoint."""
 
     tables: Tables
     audit_id: int

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LakeAsOfAudit:
-    """The tables as audit `audit_id` left them (0: before the first audit), and the ledger at `ledger_version` (None:
-    its newest version)."""
+    """The tables as audit `audit_id` left them (0: before the first). `ledger_version` None: the newest."""
 
     lake: Lake
     audit_id: int
@@ -53,8 +52,7 @@ class LakeAsOfAudit:
 
     @classmethod
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
-        """The lake as of its last finished audit, with the version of the ledger that names it. Raises KgroupsError if
-        the ledger's newest file is empty."""
+        """The lake as of its last finished audit. Raises KgroupsError if the ledger's newest file is empty."""
         log = lake.table("audits")
         version = log.version()
         if log.entry(version) == "":
@@ -103,8 +101,7 @@ class LakeAsOfAudit:
     def read(self, name: str) -> DataFrame:
         """The table's rows; later commits do not change the frame."""
         version = self.version(name)
-        # Delta skips files of a large table by their statistics, but listing the files of a small one costs a Spark
-        # job.
+        # Delta skips files of a large table by their statistics; listing those of a small one costs a Spark job.
         is_large = TABLES[name].kind == "history"
         rows = self.lake.read(name, version, NOTHING) if is_large else self.lake.read_files(name, version)
         return self.replaced.left_out(name, rows) if name in REPLACEABLE else rows
@@ -116,12 +113,9 @@ class LakeAsOfAudit:
         return self.lake.rows(name, version, columns=columns, conditions=conditions, replaced=replaced)
 
 
-# Old versions in the tables' logs, and their removal.
-#
-# Delta's writers clean up a log by themselves: after a checkpoint they delete older versions. They do not know that
-# readers go back to the version of the last finished audit: if an audit that never finished made the commit with the
-# checkpoint, that version would be deleted. So our tables have `delta.enableExpiredLogCleanup=false`, and we clean up
-# here instead.
+# Old versions in the tables' logs, and their removal. Delta's writers would delete older versions at a checkpoint,
+# perhaps an unfinished audit's, and so the one that readers go back to. So our tables have
+# `delta.enableExpiredLogCleanup=false`, and we clean up here.
 
 
 # As long as Delta keeps them by default, for time travel by number or time.
@@ -133,10 +127,7 @@ _FILE = re.compile(r"(?:\d{20}\.)?(?P<version>\d{20})\.(?:json|crc|compacted\.js
 
 def old_versions(left: LakeAsOfAudit, name: str, *, remove: bool = False) -> int:
     """The number of old versions of a table's log that no reader needs; `remove`: deletes them. `left`: the lake as of
-    its last finished audit.
-
-    A late deletion is safe, because the versions that readers go back to only get later.
-    """
+    its last finished audit. It may be late: the versions that readers go back to only get later."""
     log, store, version = left.lake.table(name), left.lake.store, left.version(name)
     folder = f"{log.path}/_delta_log"
     files = {file: at_ms for file, (_, at_ms) in store.files_in(folder).items()}
@@ -147,12 +138,8 @@ def old_versions(left: LakeAsOfAudit, name: str, *, remove: bool = False) -> int
 
 
 def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> list[str]:
-    """The files of a log (name: time of its last change, epoch ms) that are not needed to read a version from `wanted`
-    on, or one that is younger than `last_ms`; oldest versions first.
-
-    Reading a version takes a checkpoint at or before it, and the commits since then. So files before the newest such
-    checkpoint that is old enough are not needed.
-    """
+    """The files of a log (name: last change, epoch ms) that are not needed to read a version from `wanted` on, or one
+    younger than `last_ms`; oldest first. A version needs a checkpoint at or before it, and the commits since."""
     old_enough = whole_checkpoints(file for file, at_ms in files.items() if at_ms < last_ms)
     start = max((version for version in old_enough if version <= wanted), default=0)
     old = [(int(found["version"]), file) for file in files if (found := _FILE.fullmatch(file))]

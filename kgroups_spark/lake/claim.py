@@ -54,12 +54,9 @@ class ClaimLost(KgroupsError):
 
 
 class Claim:
-    """A claimed number, held until the end of its `with` block.
-
-    `row`: its row `running`. `before`: the last finished audit (None: no audit has finished). `unfinished`: the numbers
-    of later audits that never finished, whose rows must be deleted first; `unfinished_rows`: their rows `running`.
-    `notes`: notes for the ledger on audits that were given up although they had written all their rows.
-    """
+    """A claimed number, held until the end of its `with` block; `row`: its row `running`. `before`: the last finished
+    audit. `unfinished`: the numbers of later audits, whose rows must be deleted first; `unfinished_rows`: their rows
+    `running`. `notes`: on audits that were given up although they had written all their rows."""
 
     def __init__(
         self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished_rows: tuple[AuditRow, ...]
@@ -84,8 +81,7 @@ class Claim:
             self.release()
 
     def _raise_if_taken_over(self, error: Exception) -> None:
-        """Raises ClaimLost if another audit has taken over, because that may be the cause of `error`: the other audit
-        may have removed files of this one."""
+        """Raises ClaimLost if another audit has taken over: it may have caused `error` by removing our files."""
         others: list[AuditRow] = []
         with suppress(Exception):  # the store or the JVM may be what failed
             ours, others = self._rows_since()
@@ -108,12 +104,9 @@ class Claim:
 
     @classmethod
     def take(cls, lake: Lake, *, take_over: bool = False, **meant: Any) -> Claim:
-        """The claim on the next number; the lake has the present layout afterwards.
-
-        `meant`: columns of its row `running` for the intended work, which the next audit needs if this one does not
-        finish. Raises ClaimLost if another audit is running, or claimed the number first; KgroupsError if the ledger
-        has lost the claims of audits that wrote rows, which `take_over` gives up.
-        """
+        """The claim on the next number; the lake has the present layout afterwards. `meant`: columns of its row
+        `running`, for the next audit if this one does not finish. Raises ClaimLost if another audit runs or was first;
+        KgroupsError if the ledger lost claims of audits that wrote rows, which `take_over` gives up."""
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
@@ -177,8 +170,7 @@ class Claim:
         return row
 
     def _require_held(self, status: str = RUNNING) -> None:
-        """Raises ClaimLost unless the newest row is this claim's with that status, and no other audit has a row from
-        this number on."""
+        """Raises ClaimLost unless the newest row is ours, of that status, and no other audit's from our number on."""
         ours, others = self._rows_since()
         if others:
             raise self._lost_to(others[-1])
@@ -197,8 +189,7 @@ class Claim:
 
 
 def require_given_up(running: AuditRow, take_over: bool) -> None:
-    owner = Owner.parse(running.owner)
-    alive = owner.is_alive
+    alive = Owner.parse(running.owner).is_alive
     if alive:
         raise ClaimLost(f"audit {running.audit_id} is running ({_who(running)}): wait for it, or end that process")
     if alive is None and not take_over and _now() - running.started_at < GIVEN_UP_AFTER:
@@ -218,18 +209,14 @@ def _now() -> datetime:
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
-# Rows of audits that did not finish, and their removal.
-#
-# First such audits are shut out, because one may still run somewhere, or its JVM may be about to commit. Then their
-# rows are deleted, by transactions of the audit that clears up (Fence) and only up to its own number. RESTORE would
-# not do: VACUUM and OPTIMIZE raise a table's version too, and files of older versions may be gone.
+# Rows of audits that did not finish, and their removal. First such audits are shut out: one may still run somewhere.
+# Then their rows are deleted, by transactions of the audit that clears up (Fence), up to its own number. RESTORE would
+# not do: VACUUM and OPTIMIZE raise versions, too, and delete older files.
 
 
 def clear_up(claim: Claim) -> list[str]:
-    """Restores history as the last finished audit left it; returns the names of tables that had more rows.
-
-    Current tables may still have rows of an unfinished audit: the audit that clears up rewrites them.
-    """
+    """Restores history as the last finished audit left it; returns the names of tables that had more rows. Current
+    tables may still have rows of an unfinished audit: the audit that clears up rewrites them."""
     if not claim.unfinished:
         return []
     fence = claim.fence
@@ -259,11 +246,8 @@ def _shut_out_of(fence: Fence, name: str) -> None:
 
 
 def remove_unfinished(fence: Fence, last_finished: int) -> list[str]:
-    """Deletes the rows of audits between the last finished one (0: none has finished) and this one; returns the names
-    of the tables that had such rows.
-
-    Current tables are left alone, because the next audit rewrites them.
-    """
+    """Deletes the rows of audits between the last finished one (0: none) and this one, but not of current tables, which
+    the next audit rewrites; returns the names of the tables that had such rows."""
     left_behind = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
     removed = [name for name in left_behind if _remove_between(fence, name, last_finished)]
     _unresolve(fence, last_finished)

@@ -129,8 +129,7 @@ class HadoopStore(Store):
         return True
 
     def log_names(self, log: str, version: int | None) -> list[str]:
-        """As Store.log_names. Each file costs some calls of the JVM, so those before the last known checkpoint are left
-        out."""
+        """As Store.log_names, from the last known checkpoint on: each file costs some calls of the JVM."""
         since = self._checkpoints.get(log, 0)
         since = since if version is None or since <= version else 0
         found = self._listed(log, since)
@@ -188,11 +187,8 @@ JavaClasses = Callable[[str], Any]
 
 
 def use_hadoops_storage(spark: SparkSession) -> None:
-    """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that get the settings.
-
-    Access keys are read as Hadoop reads them, because it may keep them in its own files (a credential provider).
-    Raises KgroupsError for a session of Spark Connect.
-    """
+    """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that get the settings. Access
+    keys may be in Hadoop's own files (a credential provider). Raises KgroupsError for Spark Connect."""
     require_jvm(spark)
     hadoop: Any = spark._jsc.hadoopConfiguration()
     given = hadoop.getPropsWithPrefix("fs.s3a.")
@@ -205,10 +201,8 @@ def use_hadoops_storage(spark: SparkSession) -> None:
 
 
 def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
-    """The location with a scheme that Hadoop knows: s3a:// for S3, unless a platform has its own s3:// (EMR).
-
-    Raises UsageError for credentials in the location, KgroupsError if Hadoop's S3 classes are missing.
-    """
+    """The location with a scheme that Hadoop knows: s3a:// for S3, unless a platform has its own s3:// (EMR). Raises
+    UsageError for credentials in it, KgroupsError if Hadoop's S3 classes are missing."""
     files.require_no_credentials(location)
     scheme, separator, rest = location.partition("://")
     if not files.is_s3(location) or (scheme != "s3a" and hadoop.get(f"fs.{scheme}.impl") is not None):
@@ -221,10 +215,8 @@ def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
     return f"s3a{separator}{rest}"
 
 
-# Tasks that do not reach the lake's store: Spark and Hadoop carry the files.
-#
-# The files that a task reads come first in its rows, by Spark's source `binaryFile`, and go into a folder that stands
-# in for the store. The files that it writes there return with its lines, and the driver puts them into the store.
+# Tasks that do not reach the lake's store: the files that they read come first in their rows, by Spark's source
+# `binaryFile`, and go into a stand-in folder; those that they write return with their lines.
 
 
 # Columns of a task's rows, and of its lines: the URI of a file, and its bytes.
@@ -321,10 +313,8 @@ def _without_files(batches: Iterator[pa.RecordBatch], stand_in: StandIn, given: 
 
 
 class CatalogSchema:
-    """The location of a catalog lake; `uri` is the folder of the schema's tables.
-
-    Raises UsageError if there is no such schema, KgroupsError if the catalog does not have its location.
-    """
+    """The location of a catalog lake; `uri`: the folder of the schema's tables. Raises UsageError if there is no such
+    schema, KgroupsError if the catalog does not have its location."""
 
     def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
         self.spark = spark
@@ -392,7 +382,7 @@ class CatalogSchema:
         return unquote(str(folder)).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
-        if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).features()):
+        if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).snapshot().features):
             raise KgroupsError(
                 f"table {name} of schema {self.location} is managed by its catalog (feature catalogManaged), which "
                 "keeps part of its log to itself: use a schema whose tables are not, or a folder"
@@ -425,8 +415,7 @@ def never_null(field: StructField) -> Column:
 
 
 def rows_of_files(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
-    """The rows of these files, with the nullability of the schema. Spark takes paths for globs by default, and a lake's
-    folder may be named `{a}`."""
+    """The rows of these files, as the schema has them. Spark takes paths such as `{a}` for globs by default."""
     if not paths:
         return spark.createDataFrame([], schema)
     rows = spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)

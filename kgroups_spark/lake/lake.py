@@ -1,8 +1,5 @@
-"""The lake: all tables in one place, created, opened and read.
-
-A place is a path, in which each table is a folder (Folder), or a schema of a catalog (CatalogSchema).
-Every change of a table goes through `Lake.commit`.
-"""
+"""The lake: all tables in one place, created, opened and read. A place is a path, in which each table is a folder
+(Folder), or a schema of a catalog (CatalogSchema). Every change goes through `Lake.commit`."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """The place of a path lake; `uri` is the path as Hadoop spells it. CatalogSchema is the other kind of
-    place."""
+    """The place of a path lake; `uri` is the path as Hadoop spells it. The other kind is CatalogSchema."""
 
     def __init__(self, spark: Engine, store: Store, location: str) -> None:
         self.spark: Any = spark
@@ -83,8 +79,7 @@ Engine: TypeAlias = "SparkSession | Local"
 
 
 class Lake:
-    """The tables at one place. `location` is the user's text for it; `uri` is the tables' folder as Hadoop spells
-    it."""
+    """The tables at one place. `location` is the user's text for it; `uri` is their folder as Hadoop spells it."""
 
     def __init__(self, spark: Engine, location: str) -> None:
         self.spark: Any = spark
@@ -124,11 +119,8 @@ class Lake:
 
     @classmethod
     def create(cls, spark: Engine, location: str) -> Lake:
-        """The existing lake, or a new one with all tables, empty. An earlier, unfinished creation is completed.
-
-        Raises UsageError for a place with something else in it, or with a lake that has lost its ledger, KgroupsError
-        as `open`.
-        """
+        """The existing lake, or a new one with all tables, empty; completes an unfinished creation. Raises UsageError
+        for a place with something else, or a lake without its ledger, KgroupsError as `open`."""
         lake = cls(spark, location)
         with reported_in_one_line(f"no lake can be created at {location}"):
             if lake.exists():
@@ -147,28 +139,21 @@ class Lake:
         return self.store.table(self._path(name))
 
     def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
-        """A version of the table (default: the newest).
-
-        `replaced`: the rows to leave out (None: the replaced ranges that the lake now has).
-        """
+        """A version of the table (None: the newest), without the rows of `replaced` (None: those the lake now has)."""
         rows = self.place.read(name, version)
         return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
 
     @cached_property
     def replaced(self) -> Replaced:
-        """Rows of history that readers do not get: by the last finished audit when first read; an audit that finds more
-        replaced ranges sets this."""
+        """Rows of history that readers do not get, by the last finished audit; one that finds more sets this."""
         rows = self.ledgers_end(columns=["audit_id", "status", COLUMN]).to_pylist()
         last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
         return Replaced.of(last and last[COLUMN])
 
     def read_files(self, name: str, version: int | None = None) -> DataFrame:
-        """All rows as `read`, with the same nullability, for a table of few files.
-
-        Delta's own reader first computes a table's state with Spark jobs, which costs more than reading the current
-        tables; we list their files. Delta still reads tables with deletion vectors or column mapping, because
-        their files alone are not the rows, and tables of a catalog, because it decides who may read them.
-        """
+        """All rows as `read`, for a table of few files, which we list: Delta's reader first computes a table's state
+        with Spark jobs. It still reads tables with deletion vectors or column mapping, whose files alone are not the
+        rows, and those of a catalog, which decides who may read them."""
         from kgroups_spark.lake.hadoop import rows_of_files
 
         log = self.table(name)
@@ -187,11 +172,8 @@ class Lake:
         conditions: Sequence[Condition] = (),
         replaced: Replaced | None = None,
     ) -> pa.Table:
-        """Rows of a table, without a Spark job. For small results.
-
-        `columns` (None: all) and `conditions` choose among the rows; files are skipped by their statistics. `files`:
-        the files with the wanted rows (None: all files of the version). `replaced` as in `read`.
-        """
+        """Rows of a table, without a Spark job; for small results. `columns` (None: all), `conditions`: files are
+        skipped by their statistics. `files`: those with the wanted rows (None: all). `replaced` as in `read`."""
         columns = arrow_schema(name).names if columns is None else columns
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
@@ -209,18 +191,15 @@ class Lake:
 
     def write(self, name: str, rows: Iterable[pa.Table | pa.RecordBatch], audit_id: int) -> Part | None:
         """A part with rows of the driver; None: there are none."""
-        part = PartWriter(name, self.uri, audit_id).write_batches(rows)
+        part = PartWriter(name, self.uri, audit_id).write(rows)
         if part and self.stand_in is not None:
             uri = f"{self._path(name)}/{part.path}"
             self.store.put(self.stand_in.path(uri), uri)
         return part
 
     def ledgers_end(self, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The ledger's rows of the last finished audit and of later ones; all rows if none has finished.
-
-        `version`: of the ledger (None: the newest). `columns`: None means all; such rows of a file are read once,
-        because an audit asks for them before and after each of its own rows.
-        """
+        """The ledger's rows of the last finished audit and of later ones; all rows if none has finished. With all
+        columns (None) a file is read once, because an audit asks before and after each of its own rows."""
         last, files = since_last_finished(self.table("audits").files(version), _newest_audit, self._finished)
         since = [Condition("audit_id", ">=", last)]
         if columns is not None or not files:
@@ -252,12 +231,8 @@ class Lake:
             ) from error
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
-        """The answer of `write`, which changes the table in one Delta transaction. All changes of a lake go through
-        here.
-
-        `operation` is create, append, replace, delete, drop, alter or shut out. Raises KgroupsError if storage or Delta
-        refuses the change.
-        """
+        """The answer of `write`, which makes a change of the lake in one Delta transaction. `operation`: create,
+        append, replace, delete, drop, alter or shut out. Raises KgroupsError if storage or Delta refuses it."""
         with reported_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
             return write()
 
@@ -286,7 +261,7 @@ class Lake:
 
     @cached_property
     def properties(self) -> dict[str, str]:
-        return self.table("audits").properties()
+        return self.table("audits").snapshot().properties
 
     @property
     def version(self) -> int:
@@ -333,8 +308,7 @@ def table_properties(table: Table) -> dict[str, str]:
 
 
 def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
-    """The answers of the calls, in order. Threads help because small commits mostly wait. Raises the error of the first
-    call, in that order, that failed."""
+    """The answers in order; threads, because small commits mostly wait. Raises the first error in that order."""
     from concurrent.futures import ThreadPoolExecutor  # an audit that has nothing to create or clear up needs none
 
     with ThreadPoolExecutor(4) as pool:
@@ -355,8 +329,7 @@ Transaction = tuple[str, int]
 
 ATTEMPTS = 5
 
-# An audit may change a table many times: the low bits of a transaction version count its changes, and its number is in
-# the bits above.
+# A transaction version has an audit's number, and in the low bits the number of its change of the table.
 CHANGE_BITS = 20
 
 
@@ -373,11 +346,8 @@ class Fence(NamedTuple):
     check_claim: Callable[[], None]
 
     def commit(self, name: str, operation: str, write: Callable[[Transaction], Answer]) -> Answer:
-        """The answer of `write`, which commits the given transaction. It is called again if another process (OPTIMIZE,
-        say) commits to the table at the same time.
-
-        Raises the error of `check_claim` if the claim is lost, even if only the refused commit shows it.
-        """
+        """The answer of `write`, which commits the given transaction, perhaps again (OPTIMIZE may interfere). Raises
+        the error of `check_claim` if the claim is lost, even if only the refused commit shows it."""
         with named_if_lost(self.check_claim):
             attempt = partial(self._attempt, self.lake.table(name), write)
             return self.lake.commit(name, operation, partial(until_nobody_interferes, attempt))
@@ -391,8 +361,7 @@ class Fence(NamedTuple):
 
 @contextmanager
 def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
-    """Around a commit: calls `check_claim` before it, and again if it fails. So an audit that was taken over gets that
-    error, whatever refused the commit."""
+    """Checks the claim before a commit, and if it fails again: then a lost claim is the error to raise."""
     check_claim()
     try:
         yield
@@ -402,8 +371,7 @@ def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
 
 
 def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
-    """The answer of `write`, which is called again if another process (OPTIMIZE, say) commits to the table
-    meanwhile."""
+    """The answer of `write`, repeated if another process (OPTIMIZE, say) commits to the table meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
             return write()

@@ -50,13 +50,9 @@ def newest_audit(last_transaction: Callable[[str], int | None]) -> int:
 def since_last_finished(
     files: Iterable[File], newest_audit: Callable[[File], float], finished_in: Callable[[File], Iterable[int]]
 ) -> tuple[int, list[File]]:
-    """The number of the last finished audit (0: none has finished), and the ledger's files that may have rows of it or
-    of later audits. No other file is opened, whatever the number of audits.
-
-    `newest_audit`: the greatest number in a file by its statistics (inf: unknown). `finished_in`: opens a file and
-    returns the numbers of finished audits in it. Numbers only rise, so files are opened from the newest down to the one
-    with the last finished audit.
-    """
+    """The number of the last finished audit (0: none), and the ledger's files that may have rows of it or later ones.
+    Numbers only rise, so files are opened from the newest down to the one that has it. `newest_audit`: the greatest
+    number in a file by its statistics (inf: unknown). `finished_in`: reads those in it."""
     opened: list[File] = []
     last = 0
     for file in sorted(files, key=newest_audit, reverse=True):
@@ -81,11 +77,8 @@ AUDITS_AT_ONCE = 512
 
 
 def lots_backwards(ledger_rows: Callable[..., pa.Table], columns: Sequence[str], newest: int) -> Iterator[pa.Table]:
-    """audit_id and these columns of finished audits, audit `newest` first, in growing lots: a search for one of the
-    newest reads few rows, and a search through all needs few reads.
-
-    `ledger_rows`: rows of `audits`, by the arguments `columns` and `conditions`.
-    """
+    """audit_id and these columns of finished audits, `newest` first, in growing lots: a search for a new one reads few
+    rows, one through all needs few reads. `ledger_rows`: rows of `audits` by `columns` and `conditions`."""
     upper, width = newest, FIRST_LOOK
     while upper > 0:
         span = [Condition("audit_id", ">=", upper - width + 1), Condition("audit_id", "<=", upper)]
@@ -104,13 +97,10 @@ def finished_backwards(
 
 
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
-    """The error of readers if the table's version of that audit is no longer readable.
-
-    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that. If an older lake does not have
-    that property yet, or a user has removed it, Spark's Delta writer deletes, at a checkpoint, all earlier versions
-    that are older than 30 days. If that commit was an unfinished audit's, and the table had no other commit for 30
-    days, the audit's version is deleted, too; its data files are not.
-    """
+    """The error of readers if the table's version of that audit is no longer readable. Without
+    `delta.enableExpiredLogCleanup=false`, a checkpoint of Spark's Delta writer deletes earlier versions of more than 30
+    days. If that commit was an unfinished audit's, and the table had no other commit for 30 days, the audit's version
+    is deleted, too."""
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(
         f"table {name}: the version of audit {audit_id} is no longer in the table's log, because an unfinished audit "
@@ -196,8 +186,7 @@ def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
 
 UNKNOWN = "unknown"
 
-# Claims that audits of this process now hold. An audit that failed in it (a notebook, a test) no longer runs, although
-# the process is alive.
+# Claims that audits of this process hold: one that failed in a notebook no longer runs, though the process does.
 HELD_BY_THIS_PROCESS: set[str] = set()
 
 
@@ -214,8 +203,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """The owner from its text, in which only the host's name may have blanks. Any other text becomes an unknown
-        process on a host of that name."""
+        """The owner from its text, in which only the host's name may have blanks; of other texts an unknown process."""
         words = text.rsplit(" ", 3)
         if len(words) < 4 or not words[1].isdecimal():
             return cls(text, 0, UNKNOWN, text)
@@ -248,10 +236,8 @@ class Owner(NamedTuple):
 
 
 def this_host() -> str:
-    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace.
-
-    Containers may share a name, or a kernel; after a restart earlier process ids mean nothing.
-    """
+    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace, as containers may
+    share a name, or a kernel."""
     name = socket.gethostname()
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
@@ -261,8 +247,7 @@ def this_host() -> str:
 
 
 def process_start(pid: int) -> str | None:
-    """The start time of the process, as text without blanks in the system's own form; None: it has ended, or is hidden
-    from us."""
+    """When the process started, as the system's own text without blanks; None: it has ended, or is hidden."""
     try:
         # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,8 +1,5 @@
-"""The ledger as plain values: the claim of each audit, its reading, and its end.
-
-An audit has one row `running` and, once all its rows count, one row `finished`; nothing counts in between. An audit
-that was taken over has a row `abandoned` instead.
-"""
+"""The ledger as plain values. An audit has one row `running` and, once all its rows count, one row `finished`; nothing
+counts in between. An audit that was taken over has a row `abandoned` instead."""
 
 from __future__ import annotations
 
@@ -88,9 +85,7 @@ def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordC
 @dataclass(frozen=True)
 class AuditRow:
     """A row of `audits`; columns that only a finished audit can fill are None before. Times are datetimes in UTC.
-
-    The column `partitions` becomes two fields: the entries of __consumer_offsets, and those of other logs.
-    """
+    `partitions` becomes two fields: the entries of __consumer_offsets, and those of other logs."""
 
     audit_id: int
     status: str
@@ -146,10 +141,8 @@ class Ledger:
         return self._in_order(self.lake.rows("audits"))
 
     def newest(self) -> list[AuditRow]:
-        """The rows of the last finished audit and of later ones, as `rows`; all rows if none has finished.
-
-        An audit needs no other rows, and their cost does not grow with the number of audits.
-        """
+        """The rows of the last finished audit and of later ones, as `rows`; all if none has finished. An audit needs no
+        others, however many there are."""
         return self._in_order(self.lake.ledgers_end())
 
     def last_finished(self) -> AuditRow | None:
@@ -161,17 +154,13 @@ class Ledger:
         return self.lake.table("audits")
 
     def append(self, row: AuditRow) -> None:
-        """Adds the row. Raises AlreadyWritten if the ledger already has the audit's row of that status, or a later
-        row."""
+        """Adds the row. Raises AlreadyWritten if the ledger already has such a row, or a later one."""
         add = partial(self._add, row.audit_id, [row], _transaction(row))
         self.lake.commit("audits", "append", partial(until_nobody_interferes, add))
 
     def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> list[int]:
-        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet. Returns the audits among
-        them that had written all their rows.
-
-        Audits before the fence's must have been shut out: one that stalled here could add the same row.
-        """
+        """Adds a row `abandoned` for each row `running` whose audit, shut out before, has none yet: one that stalled
+        here could add the same row. Returns the audits that had written all their rows."""
         known = {row.audit_id for row in self.newest() if row.status == ABANDONED} if rows else set()
         note = f"did not finish: audit {fence.audit_id} took over"
         unknown = [row for row in rows if row.audit_id not in known]
@@ -196,8 +185,7 @@ class Ledger:
         return set(self.lake.rows("findings", columns=["audit_id"], conditions=conditions)["audit_id"].to_pylist())
 
     def lost_audit(self) -> int | None:
-        """The newest audit that has written rows although the ledger's log does not know it: its newest files are lost.
-        None: there is none."""
+        """The newest audit with rows, if the ledger's newest files are lost; None: they are not."""
         names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
         written_by = max((newest_audit(self.lake.table(name).last_transaction) for name in names), default=0)
         return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
@@ -221,11 +209,7 @@ class Ledger:
 
 def _transaction(row: AuditRow) -> Transaction:
     """Claims and ends are versions under one application id: after the next claim, Delta itself refuses this audit's
-    end.
-
-    With two ids, an audit that is taken over while it finishes would count, and its rows would be deleted as
-    unfinished.
-    """
+    end. Otherwise an audit that is taken over while it finishes would count, without its rows."""
     return LEDGER_APP_ID, 2 * row.audit_id + (row.status == FINISHED)
 
 
@@ -260,10 +244,8 @@ def _audit_row(row: dict[str, Any]) -> AuditRow:
     )
 
 
-# The rows and columns of the ledger that a query needs: never all rows, whatever the number of audits.
-#
-# A lake has two rows an audit, each with an entry for every partition of __consumer_offsets: ten years of nights are
-# 730,000 entries. So rows are read by number, from the newest back, and entries stay columns.
+# Never all rows of the ledger: ten years of nights have 730,000 entries of partitions. So rows are read by number,
+# from the newest back, and entries stay columns.
 
 
 class Reading(NamedTuple):
@@ -275,8 +257,7 @@ class Reading(NamedTuple):
 
 
 def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
-    """The spans that finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest`
-    first."""
+    """The spans that finished audits read of the log (None: __consumer_offsets), audit `newest` first."""
     columns = ["started_at", "newest_log_timestamp", "partitions"]
     for rows in lots_backwards(partial(lake.rows, "audits"), columns, newest):
         for index in range(rows.num_rows):
@@ -290,11 +271,8 @@ def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Ite
 
 
 def what_was_read(lake: Lake, newest: int) -> pa.Table:
-    """The spans of each partition that each finished audit up to `newest` read, in no order: audit_id, retention_ms,
-    offsets_partition, start_offset, end_offset, records; all int64, one row for each entry of `partitions`.
-
-    Entries of partitions without anything to read are left out.
-    """
+    """The spans that each finished audit up to `newest` read, in no order: audit_id, retention_ms, offsets_partition,
+    start_offset, end_offset, records; all int64, one row for each entry with anything to read."""
     columns = ["retention_ms", "partitions"]
     return pa.concat_tables(map(entries_of, lots_backwards(partial(lake.rows, "audits"), columns, newest)))
 

@@ -67,17 +67,10 @@ class PartWriter(NamedTuple):
     lake_uri: str
     audit_id: int
 
-    def write(self, rows: pa.Table) -> Part | None:
-        """Writes the rows to one part; None: there are no rows.
-
-        The columns are the table's, in any order; texts may be dictionaries. Raises ValueError for other columns, for
-        values that do not fit, and for a null in a column that is not nullable. An OSError leaves a file that no commit
-        names.
-        """
-        return self.write_batches([rows])
-
-    def write_batches(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> Part | None:
-        """The same for batches of one schema: one part, with one batch in memory at a time."""
+    def write(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> Part | None:
+        """Writes batches of one schema, one in memory at a time, to one part; None: there are no rows. Their columns
+        are the table's, in any order; texts may be dictionaries. Raises ValueError for others, for values that do not
+        fit, and for a null where there may be none. An OSError leaves a file that no commit names."""
         part = None
         for batch in batches:
             if batch.num_rows:
@@ -91,10 +84,8 @@ class PartWriter(NamedTuple):
 
 
 class OpenPart:
-    """A part that is being written. Each table that it gets becomes row groups of its own, and is not kept.
-
-    records, size   rows and bytes of the file so far
-    """
+    """A part that is being written, with the `records` and the `size` (bytes) of its file so far. Each table that it
+    gets becomes row groups of its own, and is not kept."""
 
     def __init__(self, of: PartWriter, schema: pa.Schema) -> None:
         self.records, self._of, self._schema = 0, of, schema
@@ -150,8 +141,7 @@ class OpenPart:
 
 
 def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:
-    """The table's schema, with dictionaries where the rows have them. Raises ValueError that lists all missing and all
-    unknown columns."""
+    """The table's schema, with the rows' dictionaries. Raises ValueError for missing and unknown columns."""
     expected = arrow_schema(table_name)
     wrong = [f"{name} is missing" for name in expected.names if name not in given.names]
     wrong += [f"{name} is not a column of it" for name in given.names if name not in expected.names]
@@ -180,11 +170,8 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
 
 
 def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict[str, object]:
-    """A file's statistics in Delta's log: numRecords, and minValues, maxValues and nullCount of the columns.
-
-    Bounds of texts are complete or absent, because a truncated maximum would hide rows. Parquet leaves out the bounds
-    of a long text (4 KiB).
-    """
+    """A file's statistics in Delta's log: numRecords, and minValues, maxValues and nullCount of the columns. Bounds of
+    texts are complete, or absent (above 4 KiB): a truncated maximum would hide rows."""
     lowest: dict[str, object] = {}
     highest: dict[str, object] = {}
     nulls: dict[str, int] = {}

@@ -41,8 +41,7 @@ STATE_LOGS = {
     "state_quarantine": (SHARE_LOG.topic, TRANSACTION_LOG.topic),
     "state_events": (SHARE_LOG.topic, TRANSACTION_LOG.topic),
 }
-# Rows of these tables are replaced, too. A checkpoint belongs to the records before its offset, a decision to the audit
-# `decided_by`.
+# Also replaced here. A checkpoint belongs to the records before its offset, a decision to `decided_by`.
 REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry", *STATE_LOGS)
 # Columns of offset_commits about the later marker, which may be replaced although the row is not.
 _OF_MARKER = ("outcome", "marker_offset")
@@ -50,8 +49,7 @@ _OF_MARKER = ("outcome", "marker_offset")
 
 @dataclass(frozen=True)
 class ReplacedRange:
-    """Offsets `from_offset` to `to_offset` - 1 of a partition of `topic` (None: __consumer_offsets) as audits before
-    `audit_id` read them."""
+    """Offsets `from_offset` .. `to_offset` - 1 of a topic (None: __consumer_offsets), read before `audit_id`."""
 
     offsets_partition: int
     from_offset: int
@@ -118,8 +116,7 @@ class Replaced:
         return found & rows["log"].is_null().to_numpy() if name == CHECKPOINTS else found
 
     def sql(self, name: str, place: str = "log_offset") -> str:
-        """The same as a condition in SQL of both dialects. Each row is compared with ranges of its own partition, and
-        with no range after the first that fits."""
+        """As a condition in SQL of both dialects. A row is compared with its partition's ranges until one fits."""
         found, when = list[str](), f"WHEN {place} >= {{}} THEN {{}}"
         for topic in STATE_LOGS.get(name, (None,)):
             newest = " ".join(
@@ -190,8 +187,7 @@ class Replaced:
 
 
 def _uncovered(ranges: Iterable[ReplacedRange]) -> Iterator[ReplacedRange]:
-    """The ranges by partition and first offset, without those that a later audit's range covers: rows that one replaces
-    are replaced by it, too."""
+    """The ranges by partition and offset, without those inside a later audit's, which replaces the same rows."""
     last: ReplacedRange | None = None
     for each in sorted(ranges, key=lambda one: (*_place(one), one.from_offset, -one.audit_id)):
         if last is None or _place(last) != _place(each) or last.audit_id < each.audit_id:

@@ -101,8 +101,7 @@ class Snapshot(NamedTuple):
         return None if found is None else int(found["version"])
 
     def kept(self) -> Iterator[Action]:
-        """The actions of a checkpoint. A removed file is named as long as VACUUM must not delete it: for a week, unless
-        the table says otherwise."""
+        """The actions of a checkpoint. A removed file is named for a week (or the table's time), as VACUUM keeps it."""
         yield {"protocol": self.protocol}
         yield {"metaData": self.metadata}
         yield from ({"txn": each} for each in self.transactions.values())
@@ -159,22 +158,18 @@ class Store(ABC):
 
     @abstractmethod
     def write_text(self, uri: str, text: str, *, overwrite: bool) -> bool:
-        """Writes a file, of which a reader sees all or nothing, and its folders; False, without `overwrite`: it
-        exists."""
+        """Writes a file as a whole, and its folders; False: it exists (not with `overwrite`)."""
 
     @abstractmethod
     def log_names(self, log: str, version: int | None) -> list[str]:
-        """The names of the files in the folder of a log, at least of those from which this version (None: the newest)
-        follows; empty if there is none."""
+        """The names of a log's files, at least those from which this version (None: the newest) follows."""
 
     @abstractmethod
     def identity(self, uri: str) -> tuple[int, ...]:
-        """Numbers that another file of that name in a log, or another content, does not have; as of the last
-        `log_names`, or now."""
+        """Numbers that no other file or content of that name in a log has; as of the last `log_names`, or now."""
 
     def entries(self, path: str, version: int | None = None) -> tuple[Entry, ...]:
-        """The files of a table's log from which a version (None: the newest) follows: the newest checkpoint, and the
-        commits after it; empty if there is no table."""
+        """The newest checkpoint before a version (None: the newest) and the commits after it; empty: no table."""
         log = f"{path}/_delta_log"
         names = self.log_names(log, version)
         checkpoints = whole_checkpoints(names)
@@ -211,9 +206,9 @@ class TableLog:
     def __init__(self, store: Store, path: str) -> None:
         self._store, self.path = store, path
 
-    def _snapshot(self, version: int | None = None) -> Snapshot:
-        """Raises FileNotFoundError if there is no such table, or its log no longer has that version; KgroupsError for
-        features that the store does not know."""
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """The version (None: the newest). Raises FileNotFoundError if it or the table is not there, KgroupsError for
+        unknown features."""
         entries = self._store.entries(self.path, version)
         if not entries:
             raise FileNotFoundError(f"{self.path}: no table, or no such version of it")
@@ -235,7 +230,7 @@ class TableLog:
             self._write(None, [PROTOCOL, metadata(schema_json, comment, properties)], "kgroups-spark", "CREATE TABLE")
 
     def version(self) -> int:
-        return self._snapshot().version
+        return self.snapshot().version
 
     def entry(self, version: int) -> str | None:
         """The log's entry of that version, as text; None: there is none."""
@@ -243,25 +238,15 @@ class TableLog:
             return self._store.text(self.path, version)
         return None
 
-    def properties(self) -> dict[str, str]:
-        return self._snapshot().properties
-
-    def schema_json(self) -> str:
-        return str(self._snapshot().metadata["schemaString"])
-
-    def features(self) -> set[str]:
-        return self._snapshot().features
-
     def refusal(self) -> str | None:
-        """The reason why the table cannot take a plain Parquet file, or lose one, as the end of a sentence; None: it
-        can."""
-        found = self._snapshot()
+        """Why the table cannot take a plain Parquet file, or lose one, as a sentence's end; None: it can."""
+        found = self.snapshot()
         if found.properties.get("delta.appendOnly", "false").lower() == "true":
             return "has delta.appendOnly"
         return None if found.is_plain else f"has features of Delta ({found.protocol})"
 
     def files(self, version: int | None = None) -> list[TableFile]:
-        return self._snapshot(version).files()
+        return self.snapshot(version).files()
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
         """A text for each part that the driver does not see, or sees with another size."""
@@ -278,15 +263,14 @@ class TableLog:
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
-        return self._snapshot().last_transaction(app_id)
+        return self.snapshot().last_transaction(app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
-        """The table's newest version without a commit of the application after that transaction. Raises KgroupsError if
-        the log no longer has it."""
-        snapshot = self._snapshot()
+        """The newest version without a later transaction of the application. Raises KgroupsError if it is gone."""
+        snapshot = self.snapshot()
         while (snapshot.last_transaction(app_id) or 0) > transaction:
             try:
-                snapshot = self._snapshot(snapshot.version - 1)
+                snapshot = self.snapshot(snapshot.version - 1)
             except FileNotFoundError as error:
                 raise version_gone(self.path, transaction) from error
         return snapshot.version
@@ -294,7 +278,7 @@ class TableLog:
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
         """Commits this transaction version of each application, unless it has that one or a later one; all in one
         commit, or in none if there is nothing to do. Raises ChangedMeanwhile if another process has just committed."""
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         older = {app: to for app, to in transactions.items() if (snapshot.last_transaction(app) or 0) < to}
         if older and not self._write(snapshot, [_transaction(*each) for each in older.items()], by):
             raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.version}")
@@ -316,10 +300,12 @@ class TableLog:
         nothing. Raises AlreadyWritten if the application has committed this transaction version or a later one,
         ChangedMeanwhile if files had to be removed and another process committed meanwhile.
         """
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         _refuse_repeated(snapshot, transaction)
         actions = [] if transaction is None else [_transaction(*transaction)]
-        actions += [_add(part, changes_rows) for part in parts]
+        about = {"partitionValues": {}, "modificationTime": _now_ms(), "dataChange": changes_rows}
+        files = ({"path": quote(part.path), "size": part.size, "stats": part.stats_json} for part in parts)
+        actions += [{"add": file | about} for file in files]
         if remove is not None:
             gone = [file for file in snapshot.files() if remove(file)]
             if removes not in (None, len(gone)):
@@ -328,13 +314,12 @@ class TableLog:
         while not self._write(snapshot, actions, by):
             if remove is not None:
                 raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.version}")
-            snapshot = self._snapshot()
+            snapshot = self.snapshot()
             _refuse_repeated(snapshot, transaction)
         return snapshot.version + 1
 
     def _write(self, after: Snapshot | None, actions: Sequence[Action], by: str, operation: str = "WRITE") -> bool:
-        """Writes the version after that one (None: the first), and a checkpoint if it is its turn; False: another
-        commit has that version."""
+        """Writes the next version, and a checkpoint if it is its turn; False: another commit has that version."""
         version = 0 if after is None else after.version + 1
         about = {"engineInfo": by, "operation": operation, "operationParameters": {}, "txnId": str(uuid.uuid4())}
         lines = [{"commitInfo": {"timestamp": _now_ms(), **about}}, *actions]
@@ -343,7 +328,7 @@ class TableLog:
         if after is not None and version % int(after.properties.get("delta.checkpointInterval", 10)) == 0:
             # A checkpoint only saves time: without it the commit still counts.
             with suppress(OSError, *spark_errors()):
-                self._store.write_checkpoint(self.path, self._snapshot(version))
+                self._store.write_checkpoint(self.path, self.snapshot(version))
         return True
 
 
@@ -401,11 +386,6 @@ def _checkpoint(store: Store, file: str, *identity: int) -> Entry:
 @lru_cache(maxsize=16384)
 def _file(path: str, size: int, stats: str) -> TableFile:
     return TableFile(path, json.loads(stats), size)
-
-
-def _add(part: Part, changes_rows: bool) -> Action:
-    about = {"path": quote(part.path), "partitionValues": {}, "size": part.size, "modificationTime": _now_ms()}
-    return {"add": {**about, "dataChange": changes_rows, "stats": part.stats_json}}
 
 
 def _remove(file: TableFile, changes_rows: bool) -> Action:

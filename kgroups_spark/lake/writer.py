@@ -1,7 +1,5 @@
-"""Writing to the lake: tasks write Parquet by pyarrow (parts.py), and the driver commits it (store.py).
-
-One transaction of one audit writes a table. A second commit with the same audit number is refused.
-"""
+"""Writing to the lake: tasks write Parquet by pyarrow (parts.py), and the driver commits it (store.py). One transaction
+of one audit writes a table; a second one with the same number is refused."""
 
 from __future__ import annotations
 
@@ -25,11 +23,8 @@ from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, WORK_FOLDER
 
-# The files and rows of the state that one audit saved.
-#
-# An audit writes the states of its shards into separate files, and the files' statistics name the audit. Another
-# program may have rewritten them since: OPTIMIZE and auto compaction merge the states of two audits, or a night's state
-# and corrections. Then the rows decide.
+# The state that one audit saved: each shard's is a file whose statistics name the audit. Another program may have
+# merged the states of two audits since (OPTIMIZE, auto compaction): then the rows decide.
 
 
 def rows_of_state(table: str, audit_id: int) -> list[Condition]:
@@ -65,9 +60,7 @@ def _is_of_one(file: TableFile, column: str) -> bool:
 @dataclass(frozen=True)
 class LakeWriter:
     """Writes the tables for one audit; `check_claim` is called before each commit and raises if the claim is lost.
-
-    `app_id`: the application id; it allows one commit for each table and audit.
-    """
+    `app_id` allows one commit for each table and audit."""
 
     lake: Lake
     audit_id: int
@@ -137,10 +130,8 @@ MOST_PROBES = 16
 
 
 def make_writable(lake: Lake) -> str | None:
-    """Lets tasks reach the lake's files; returns a note if they must be carried.
-
-    Raises UsageError for tables that cannot take plain files, and for a local folder that the machines do not share.
-    """
+    """Lets tasks reach the lake's files; returns a note if they must be carried. Raises UsageError for tables that
+    cannot take plain files, and for a local folder that the machines do not share."""
     for name in {*lake.place.names()}.intersection(TABLES):  # a deleted table is created again
         log = lake.table(name)
         refusal = log.refusal()

@@ -76,11 +76,9 @@ SHARE_GROUP_STATE = record_types("__share_group_state")
 TRANSACTION_STATE = record_types("__transaction_state")
 
 
-# The logs in which Kafka's coordinators keep their state: the differences between them, as data.
-#
-# A record belongs to the partition of the group id (GroupCoordinatorService.partitionFor), of the text
-# `groupId:topicId:partition` (ShareCoordinatorService.partitionFor, 4.0 to 4.4), or of the transactional id
-# (TransactionStateManager.partitionFor, 0.11 to 4.4): Utils.abs(String.hashCode) modulo the topic's partition count.
+# The logs of Kafka's coordinators, as data. A record's partition is Utils.abs(String.hashCode) modulo the count, of
+# the group id (GroupCoordinatorService.partitionFor), `groupId:topicId:partition` (ShareCoordinatorService, 4.0 to
+# 4.4), or the transactional id (TransactionStateManager, 0.11 to 4.4).
 
 
 Key = Mapping[str, Any]
@@ -212,8 +210,7 @@ class Content:
 def value_layouts(
     record_type: RecordType, bytes_value: BytesValue = base64_text, early_bytes: BytesValue = base64_text
 ) -> dict[int, list[Layout]]:
-    """Value version -> layouts, the released one first. `bytes_value`, `early_bytes`: convert bytes of the released
-    layout, and of the others."""
+    """Value version -> layouts, the released one first; these functions convert bytes of it, and of the others."""
     found: dict[int, list[Layout]] = {}
     released = record_type.layouts[0]
     for message in record_type.layouts:
@@ -293,8 +290,7 @@ _NO_KEY = Undecodable("null_key", "The record has no key, so nothing says what i
 
 @dataclass(slots=True)
 class CoordinatorRecord:
-    """A decoded record of a coordinator's log, or its tombstone. It must not be changed: equal parts may be one
-    object."""
+    """A decoded record of a coordinator's log, or its tombstone; not to be changed, as equal parts are shared."""
 
     record_type: int
     record_name: str
@@ -467,10 +463,8 @@ def value_from_json(text: str) -> dict[str, Any]:
 
 
 def layout_of(record_type: int, value: dict[str, Any]) -> str:
-    """The early-access layout of a value from `value_from_json`; "" for any other.
-
-    Fields that such a layout lacks come after its own, with fixed values.
-    """
+    """The early-access layout of a value from `value_from_json`; "" for any other. Fields that such a layout lacks come
+    after its own, with fixed values."""
     for layout, names, missing in EARLY_ACCESS.get(record_type, ()):
         if [*value] == [*names, *missing] and all(value[name] == absent for name, absent in missing.items()):
             return layout
@@ -548,8 +542,7 @@ class RecordsDecoder:
         self._of_log = {decoder.log.topic: decoder for decoder in decoders}
 
     def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
-        """A row of DECODED for each record: with the reason OTHER_TOPIC if the topic is not a coordinator's log (`""`:
-        it is unknown), all nulls if it is null."""
+        """A row of DECODED each: OTHER_TOPIC if the topic is none of ours (`""`: unknown), nulls if it is null."""
         records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
         rows = [
             self._row(self._of_log[topic], key, value) if topic in self._of_log else _undecoded(topic)

@@ -64,8 +64,7 @@ class BlobTexts:
         self._size = 0
 
     def text(self, blob: bytes, notes: list[str]) -> bytes:
-        """The blob as a JSON object {"version": ..., its fields}; b'' if a client could not read it. Adds to
-        `notes`."""
+        """The blob as JSON {"version": ..., its fields}; b'' if no client could read it. Adds to `notes`."""
         text = self._texts.get(blob)
         if text is None:
             self._size += len(blob) + 256
@@ -120,8 +119,7 @@ class ProtocolTexts:
         return orjson.dumps(fields)
 
     def member_metadata_json(self, fields: dict[str, Any], notes: list[str]) -> bytes:
-        """The JSON text of a ConsumerGroupMemberMetadataValue. Members with the classic protocol have subscriptions of
-        the consumer protocol."""
+        """ConsumerGroupMemberMetadataValue as JSON. Members with the classic protocol have consumer subscriptions."""
         classic = fields["classicMemberMetadata"]
         for protocol in classic["supportedProtocols"] if classic else ():
             self.put(protocol, "metadata", "ConsumerProtocolSubscription", notes)
@@ -142,14 +140,10 @@ class ProtocolTexts:
             fields[key] = value
 
 
-# Many values of one layout read together: the i-th elements of all arrays are found in lock-step, then read as
-# columns.
-#
-# Building Python objects for hundreds of members costs more than everything else about a log. Here each row has a
-# position, and all of them move over one field at a time.
-#
-# Only plain rows are read: text of printable ASCII without quotes and backslashes, which JSON does not escape, lengths
-# that are possible, -1 for null. Equal plain bytes give equal results, and different ones give different results.
+# Many values of one layout read together: building Python objects for hundreds of members costs more than everything
+# else about a log. Each row has a position, and all of them move over one field at a time. Only plain rows are read:
+# text of printable ASCII without quotes and backslashes, which JSON does not escape, possible lengths, -1 for null.
+# Equal plain bytes give equal results, and different ones give different results.
 
 
 Positions = NDArray[np.int64]
@@ -162,10 +156,8 @@ _FEW = 8  # up to so many rows are faster one by one
 
 
 class LockStep:
-    """Rows of one layout: the position and the end of each, and whether it is plain so far.
-
-    Values read from a row that is not plain are meaningless; its position stays within the buffer.
-    """
+    """Rows of one layout: the position and the end of each, and whether it is plain so far. If not, its values are
+    meaningless; its position stays within the buffer."""
 
     def __init__(self, data: NDArray[np.uint8], position: Positions, end: Positions) -> None:
         self.data = data
@@ -180,8 +172,7 @@ class LockStep:
         return value.astype(np.int64)
 
     def length(self, kind: str, is_nullable: bool) -> Positions:
-        """The lengths at the position. An impossible one becomes 0, and its row is not plain. -1 (null) only if
-        nullable."""
+        """The lengths at the position; -1 (null) only if nullable. An impossible one: 0, and the row is not plain."""
         length = self.integer(kind)
         is_wrong = (length > self.end - self.position) | (length < (-1 if is_nullable else 0))
         self.is_plain &= ~is_wrong
@@ -284,15 +275,10 @@ def _odd_bytes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return odd
 
 
-# GroupMetadata values of consumer groups as JSON texts, many together: columns instead of objects.
-#
-# One snapshot of a group may hold hundreds of members, each with a blob of topics and one of partitions. Building
-# Python objects for them costs more than everything else about the log. Here the i-th elements of all arrays are found
-# in lock-step. Then all elements of one kind are read as one column and joined by Arrow, according to the definitions.
-#
-# Only plain values are read: at most MOST_FIELDS bytes, versions 0 to 3, protocol type `consumer`, printable ASCII text
-# without quotes and backslashes, blobs that are read to their last byte, no bytes left over. The others are null in the
-# result, for the record-by-record readers, which give the same texts for plain values.
+# GroupMetadata values of consumer groups as JSON texts, many together in lock-step; all elements of one kind are read
+# as one column and joined by Arrow, according to the definitions. Only plain values are read: at most MOST_FIELDS
+# bytes, versions 0 to 3, protocol type `consumer`, blobs that are read to their last byte, no bytes left over. Others
+# are null, for the record-by-record readers, which give the same texts for plain values.
 
 
 PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
@@ -301,10 +287,8 @@ _BLOBS = {"subscription": "ConsumerProtocolSubscription", "assignment": "Consume
 
 
 def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> pa.Array:
-    """The JSON text of each GroupMetadataValue data[start : start + length]; null: not a plain one.
-
-    32 bytes after any start must be readable.
-    """
+    """The JSON text of each GroupMetadataValue data[start : start + length]; null: not a plain one. 32 bytes after any
+    start must be readable."""
     message = definition("GroupMetadataValue")
     # The version of each value that begins like a plain one; -1 for all others.
     head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
@@ -494,9 +478,7 @@ MEMBER_COLUMNS = pa.schema(
 
 class SnapshotColumns(NamedTuple):
     """n values and their members: those of value i are the rows first_member[i] to first_member[i] + member_count[i].
-
-    `is_readable` bool[n]: every blob in the value is empty or readable. Members of other values are meaningless.
-    """
+    `is_readable` bool[n]: every blob is empty or readable, else its members are meaningless."""
 
     is_readable: NDArray[np.bool_]
     values: pa.Table  # without their members, in Kafka's JSON spelling
@@ -582,11 +564,9 @@ def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
     return list_offsets(np.bincount(row, minlength=rows))
 
 
-# User data of assignors in a member's subscription, as JSON text: what Kafka's sticky assignors and Kafka Streams
-# remember there. Other assignors' data is opaque.
-#
-# Kafka has a message file for Streams alone (SubscriptionInfoData); the sticky assignors' schemas are in
-# StickyAssignor and CooperativeStickyAssignor.
+# User data of assignors in a member's subscription, as JSON text: that of Kafka Streams (message file
+# SubscriptionInfoData) and of the sticky assignors (schemas in StickyAssignor, CooperativeStickyAssignor). Others' data
+# is opaque.
 
 
 # By the name of the chosen protocol. Without a version in the bytes, the newest one that fits exactly counts.
@@ -600,8 +580,7 @@ _DEFINITIONS = {
 
 @lru_cache(4096)
 def user_data_json(protocol: str | None, user_data: bytes | None) -> str | None:
-    """The data as a JSON object, with defaults for fields that its version lacks; None: there is none, or its assignor
-    or version is unknown."""
+    """The data as JSON, with defaults for fields that its version lacks; None: none, or not known."""
     name = _DEFINITIONS.get(protocol or "")
     if name is None or not user_data:
         return None

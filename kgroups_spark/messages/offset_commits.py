@@ -1,8 +1,5 @@
-"""Records of types 0 and 1, the offset commits, by columns: no Python loop over records.
-
-A value that is not plain (bytes left over, unknown tags, anything malformed) is found by the columns. It is then read
-by itself with the compiled readers of schema.py, and added to the same columns or to the undecodable records.
-"""
+"""Records of types 0 and 1, the offset commits, by columns: no Python loop over records. A value that is not plain
+(bytes left over, unknown tags, malformed) is then read by itself with the readers of schema.py."""
 
 from __future__ import annotations
 
@@ -344,10 +341,8 @@ class Texts:
 
 @dataclass
 class OffsetCommitColumns:
-    """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code.
-
-    A tombstone has 0, -1, '' or zeros in all columns after value_version.
-    """
+    """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code. A tombstone
+    has 0, -1, '' or zeros in all columns after value_version."""
 
     rows: NDArray[np.int64]  # indices into the records
     code: NDArray[np.int32]
@@ -385,8 +380,7 @@ class OffsetCommitDecoder:
         self.keys = OffsetKeys()
 
     def decode(self, records: RecordColumns, rows: NDArray[np.int64]) -> OffsetCommitColumns:
-        """The records `rows`, whose keys begin with type 0 or 1 (see classify). Does not keep a view of their
-        buffer."""
+        """The records `rows`, with keys of type 0 or 1 (see classify). Keeps no view of their buffer."""
         starts, lengths = records.value_start[rows], records.value_length[rows]
         code = self.keys.encode(records.data, records.key_start[rows], records.key_length[rows])
         values = read_offset_values(records.data, starts, lengths)

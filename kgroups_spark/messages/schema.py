@@ -120,11 +120,8 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
 
 
 def _default(field: dict[str, Any], is_array: bool, inner: tuple[Field, ...]) -> Any:
-    """The value of a field that is absent (MessageDataGenerator.fieldDefault, 4.3).
-
-    For a struct without a default, a struct of defaults. Kafka takes ClassicMemberMetadata that way, because its file
-    has null without the quotes (T59).
-    """
+    """The value of a field that is absent (MessageDataGenerator.fieldDefault, 4.3). A struct without a default is one
+    of defaults, as Kafka takes ClassicMemberMetadata, whose file has null without the quotes (T59)."""
     given = field.get("default")
     if given == "null":
         return None
@@ -150,10 +147,8 @@ def all_definitions() -> tuple[Definition, ...]:
     return tuple(map(definition, names_in_package("messages/definitions", ".json")))
 
 
-# Python source of readers: one flat function for one definition at one version.
-#
-# It is about three times as fast as closures over field objects. In the source, `b` is the bytes, `end` their length
-# and `p` the position. Every method here emits the lines that read one thing, and returns the expression of its value.
+# Python source of readers: a flat function for one definition at one version, three times as fast as closures. `b` is
+# the bytes, `end` their length, `p` the position. Methods emit the lines that read one thing, and return its value.
 
 
 _FIXED = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "16s"}

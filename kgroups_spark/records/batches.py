@@ -1,5 +1,4 @@
-"""Records of batches as columns: sizes checked, compressed batches decompressed, records framed; of magic 2, and of the
-old formats."""
+"""Records of batches of all formats as columns: sizes checked, batches decompressed, records framed."""
 
 from __future__ import annotations
 
@@ -46,10 +45,8 @@ def find_records(
     data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Where each of the counts[i] records between first[i] and end[i] starts (after its length) and stops, in log
-    order, and which batches are not filled exactly. `data` needs 32 readable bytes after the last end.
-
-    The caller must check that every count is believable (0 <= 7 * count <= bytes), because that bounds the memory.
-    """
+    order, and which batches are not filled exactly. `data` needs 32 readable bytes after the last end, and counts must
+    be believable (0 <= 7 * count <= bytes), because that bounds the memory."""
     total = int(counts.sum())
     start, stop = np.empty(total, np.int64), np.empty(total, np.int64)
     by_count = np.argsort(-counts, kind="stable")
@@ -85,8 +82,7 @@ def find_records(
 def _find_rest(
     data: memoryview, pos: int, limit: int, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[int, bool]:
-    """Fills start and stop of one batch's remaining records. Returns the position after them and whether all were
-    there."""
+    """Fills start and stop of a batch's other records. Returns the position after them, and whether all are there."""
     starts, stops = [], []
     try:
         for _ in range(len(start)):
@@ -177,18 +173,15 @@ LEGACY_HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )
-# A longer length is damage: brokers take batches of about 1 MiB unless they are configured for more. The bound limits
-# the memory.
+# Longer is damage: brokers take about 1 MiB unless they are configured for more. It bounds the memory.
 LARGEST_BATCH = 64 << 20
 
 _read_length = struct.Struct(">i").unpack_from
 
 
 def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.int64], bool]:
-    """Edges of the whole batches from `start`: m + 1 positions, the last one after the last batch.
-
-    Also whether the bytes there can still become a batch with more data: false if their length is impossible.
-    """
+    """Edges of the whole batches from `start`: m + 1 positions; and whether the bytes after the last can still become a
+    batch with more data: not if their length is impossible."""
     edges: list[int] = []
     add, pos, may_go_on = edges.append, start, True
     while pos + LENGTH_END <= filled:
@@ -208,12 +201,8 @@ def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.in
 def read_headers(
     data: NDArray[np.uint8], edges: NDArray[np.int64], position: int
 ) -> tuple[BatchColumns, NDArray[np.int64]]:
-    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's position in the
-    file.
-
-    The header of a compressed message of magic 0 or 1 has neither its first offset nor its count. Base offset and count
-    are those of its last message then.
-    """
+    """Headers of the batches at edges[:-1] and their base timestamps (ms); the buffer is at `position` in the file.
+    Offset and count of a compressed message of magic 0 or 1 are those of its last message."""
     starts = edges[:-1]
     # One gather of packed structs is many times cheaper than one of each field.
     header = unaligned(data, f"V{HEADER_BYTES}")[starts].view(HEADER)
@@ -269,8 +258,7 @@ class BatchMark(NamedTuple):
 
 
 def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
-    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) the end is after
-    `filled`."""
+    """The end of the batch at `pos` by its length; None: an impossible one, or (`whole`) after `filled`."""
     if pos + MAGIC_END > filled:
         return None
     length = _read_length(buffer, pos + 8)[0]
@@ -333,12 +321,8 @@ def too_many(count: int) -> str:
 
 
 def require_order(batches: BatchColumns, above: int) -> None:
-    """Raises BadBatches for batches that begin at or below an offset that was read before. `above`: the last offset
-    before the first batch.
-
-    The headers are in order already. But the first offset of a compressed message of magic 0 or 1 is known only after
-    decompression.
-    """
+    """Raises BadBatches for batches that begin at or below an offset that was read before, `above` for the first one.
+    Headers are in order, but a compressed message of magic 0 or 1 shows its first offset only when decompressed."""
     before = np.maximum.accumulate(np.concatenate([[above], batches.last_offset[:-1]]))
     _refuse(
         np.flatnonzero(batches.base_offset <= before),
@@ -347,10 +331,8 @@ def require_order(batches: BatchColumns, above: int) -> None:
 
 
 def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:
-    """The records of the batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer.
-
-    The new buffer ends after OPENED_BYTES, so it may hold fewer batches, but at least one. Raises BadBatches.
-    """
+    """The records of batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer of at
+    least one batch, which ends after OPENED_BYTES. Raises BadBatches."""
     bodies, codecs = Bodies(data, edges[:-1] + HEADER_BYTES, edges[1:]), batches.attributes & CODEC_MASK
     if not codecs.any():
         return bodies
@@ -364,8 +346,7 @@ def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Batc
 
 
 def _in_one_buffer(parts: Iterator[bytes | memoryview]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The parts one after the other, up to OPENED_BYTES, and m + 1 positions: of each part, and the end. Raises
-    BadBatches for those that cannot be opened."""
+    """The parts up to OPENED_BYTES, and m + 1 positions. Raises BadBatches for parts that cannot be opened."""
     opened: list[bytes | memoryview] = []
     ends, details = [0], dict[int, str]()
     while ends[-1] < OPENED_BYTES:
@@ -421,11 +402,8 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
 def in_order_of_records(
     offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns
 ) -> NDArray[np.int64]:
-    """The offsets; in batches with odd ones (KAFKA-8722) the records are numbered from the batch's first offset on.
-
-    Kafka's loader looks at no order: it applies the records as they follow each other. Raises BadBatches for batches
-    with odd offsets that have no room for their records.
-    """
+    """The offsets; in batches with odd ones (KAFKA-8722) records are numbered from the batch's first offset on, as
+    Kafka's loader looks at no order. Raises BadBatches for those that have no room for their records."""
     odd = _with_odd_offsets(offset, batch, batches)
     if not odd.size:
         return offset
@@ -448,10 +426,8 @@ def _odd_offsets(batches: BatchColumns, i: int) -> str:
     return f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
 
 
-# Checksums of batches in a file that is read forward, at a cost that stays linear, however large claimed lengths are.
-#
-# Sound batches are summed once, each by itself. In a damaged file, thousands of headers may claim the same megabytes.
-# Beyond some times the bytes that the file gave so far, a larger claim counts as wrong without a sum.
+# Checksums at a cost that stays linear: thousands of headers in a damaged file may claim the same megabytes. Sound
+# batches are summed once. Beyond some times the bytes read so far, a larger claim counts as wrong.
 
 SMALL_BYTES = 1 << 10  # that are always summed
 MOST_SUMMED = 16  # times the bytes seen so far
@@ -493,8 +469,7 @@ class Checksums:
         return crc32c(view[start + CRC_FROM : end]) if magic == 2 else zlib.crc32(view[start + 16 : end])
 
     def match(self, edges: NDArray[np.int64], batches: BatchColumns) -> NDArray[np.bool_]:
-        """For each batch between the edges, whether it has a known magic, room for its header and the checksum that it
-        claims."""
+        """Whether each batch has a known magic, room for its header and the checksum that it claims."""
         edge, size = edges.tolist(), int(edges[-1] - edges[0])
         if (batches.magic == 2).all() and (batches.size >= HEADER_BYTES).all() and size <= self._left:
             self.summed += size
@@ -537,10 +512,7 @@ def decode_legacy(
     data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns
 ) -> tuple[RecordColumns, int]:
     """The records of outer messages at edges[i] .. edges[i + 1], and the number of those messages: compressed ones stop
-    after OPENED_BYTES.
-
-    Raises BadBatches if any is unsound.
-    """
+    after OPENED_BYTES. Raises BadBatches if any is unsound."""
     messages = open_messages(data, edges, batches)
     count = int(messages.batch[-1]) + 1
     return decode_messages(messages, batches[:count]), count

@@ -1,8 +1,5 @@
-"""Counts of the records in a range, by group and hour of log time: the rows of `group_traffic`.
-
-Several ranges of one offsets partition may have records of the same group and hour. So a range passes its rows on to
-the replay of the partition, which adds them up.
-"""
+"""Counts of the records in a range, by group and hour of log time: rows of `group_traffic`. The replay of the partition
+adds up those of its ranges."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
 
 
 class DecodedChunk(NamedTuple):
-    """Decoded records of a joined log. `number`: of each record's partition. `others`: records of types 2 to 23, with
-    their index."""
+    """Decoded records of a joined log, with the number of their partition. `others`: types 2 to 23, with index."""
 
     records: RecordColumns
     number: NDArray[np.int64]
@@ -97,8 +93,7 @@ class GroupTraffic:
 
 def summed(rows: pa.Table) -> pa.Table:
     """Rows of `group_traffic` with one row for each key: counts of equal keys are added up."""
-    by_key = rows.group_by(list(TABLES["group_traffic"].key))
-    sums = by_key.aggregate([(name, "sum") for name in COUNTS])
+    sums = rows.group_by(list(TABLES["group_traffic"].key)).aggregate([(name, "sum") for name in COUNTS])
     names = [name.removesuffix("_sum") for name in sums.column_names]
     schema = arrow_schema("group_traffic")
     return sums.rename_columns(names).select(schema.names).cast(schema)
@@ -113,8 +108,7 @@ Off = tuple[str, str, int, int, int, int, int]
 
 
 class OddRecords:
-    """Odd records of some partitions. `large`: the newest of each group and record type. `times_off`: the first of each
-    group, and their number."""
+    """Odd records. `large`: the newest of each group and type. `times_off`: each group's first, and their number."""
 
     def __init__(self) -> None:
         self._large: dict[tuple[int, str, int], Large] = {}

@@ -118,8 +118,7 @@ class GroupTimes:
 
 
 class HeldByColumns:
-    """Whether groups hold offsets at the log offset last given to `at`, in its partition. `holdings`: rows of HOLDINGS,
-    sorted by group and log offset."""
+    """Whether groups hold offsets at the log offset last given to `at`. `holdings`: sorted by group and log offset."""
 
     def __init__(self, holdings: pa.Table, log: JoinedLog) -> None:
         since = numbers(holdings["since"])
@@ -151,10 +150,8 @@ class HeldByColumns:
         return row if row >= start and end else None
 
 
-# Steps of offsets that matter to groups, in log order.
-#
-# Values create groups, tombstones remove offsets, and in the Scala coordinator a marker may remove a group's last
-# offset.
+# Steps of offsets that matter to groups, in log order. Values create groups, tombstones remove offsets, and in the
+# Scala coordinator a marker may remove a group's last one.
 
 
 class ValueStep(NamedTuple):
@@ -166,8 +163,7 @@ class ValueStep(NamedTuple):
 
 
 class TombstoneStep(NamedTuple):
-    """A tombstone. `removed` None: the removal is not reported. `takes_last`: the group holds no more offsets after
-    it."""
+    """A tombstone. `removed` None: it is not reported. `takes_last`: the group holds no more offsets then."""
 
     log_offset: int
     log_timestamp: int | None
@@ -246,10 +242,8 @@ class PlacedRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShardHistory:
-    """Rows of a log, with its log offsets. Group records and markers are sorted by log offset.
-
-    commits  a range of slots -> its rows of `offset_commits`
-    """
+    """Rows of a log, with its log offsets. Group records and markers are sorted by log offset; `commits`: a range of
+    slots -> its rows."""
 
     log: JoinedLog
     commits: Callable[[SlotRange], pa.Table]

@@ -36,10 +36,8 @@ from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, tabl
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
-# The outcomes of transactional rows of a range: rows wait here until their producer's next marker is read.
-#
-# A row of a transaction that is open at the end of the range keeps a null outcome. So one pass over the bytes is
-# enough, and memory holds only the rows of open transactions.
+# Transactional rows of a range wait here for their producer's next marker; at the end of the range they keep a null
+# outcome. So one pass is enough, and memory holds only the rows of open transactions.
 
 
 OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
@@ -63,8 +61,7 @@ class CommitBatches:
     def add(
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
-        """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows have an outcome, or need
-        none. The others wait."""
+        """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
         rows = commits.rows
         given = [(self._batch(records, commits, keys), records.producer_id[rows], records.is_transactional[rows])]
         if self._held and len(markers):
@@ -114,8 +111,7 @@ class CommitBatches:
         n, tombstone = len(rows), commits.is_tombstone
         producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
         offset_delta = records.offset_delta[rows]
-        # Their dictionaries have each text once, although many keys have the same: Parquet files get them as they are,
-        # with each row group.
+        # Their dictionaries have each text once. Parquet files get them as they are, with each row group.
         group_id, topic = (
             texts.take(pa.array(used)).dictionary_encode().take(pa.array(code)) for texts in (keys.group_id, keys.topic)
         )
@@ -233,8 +229,7 @@ def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[
 def ends(markers: list[Marker], log: JoinedLog = ALONE) -> Markers:
     """The markers of a log that commit or abort, as arrays."""
     facts = [(each.log_offset, each.log_timestamp, each.producer_id, each.outcome) for each in markers]
-    columns = np.array(facts, np.int64).reshape(-1, 4)
-    return Markers(log, *columns.T).ends()
+    return Markers(log, *np.array(facts, np.int64).reshape(-1, 4).T).ends()
 
 
 # The columns of quarantine that an undecodable record has, as far as it is known.
@@ -321,11 +316,8 @@ class HistoryRows:
 
 
 def load_fails(what: Undecodable, release: Release) -> bool:
-    """Whether the load of a coordinator of the release would fail at the record.
-
-    It skips a type that it does not know, whatever the value (KIP-915). Any other record that it cannot decode ends its
-    load.
-    """
+    """Whether the load of a coordinator of the release would fail at the record: it skips a type that it does not know,
+    whatever the value (KIP-915), and fails at any other record that it cannot decode."""
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True
     return release.fails_to_read(what.record_type, what.value_version)
@@ -334,8 +326,7 @@ def load_fails(what: Undecodable, release: Release) -> bool:
 def corrupt_batch_rows(
     audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
 ) -> pa.Table:
-    """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
-    it was fetched from a cluster."""
+    """Quarantine's row for a batch that cannot be read. `path`: of its segment; None: it was fetched."""
     known = {
         "audit_id": audit_id,
         "offsets_partition": offsets_partition,
@@ -351,10 +342,8 @@ def corrupt_batch_rows(
     return table_of_rows("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
 
 
-# Undecodable records in quarantine, decoded again by software that knows more types and versions.
-#
-# A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
-# audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch, so it is null.
+# Undecodable records in quarantine, decoded again by newer software: a record that now decodes becomes a row of its
+# table under this audit, which its row of quarantine names (`resolved_by`) and no longer counts.
 
 
 # The tables for a record that now decodes, and for its counts.
@@ -377,9 +366,8 @@ def record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
     length = np.array([-1 if content is None else len(content) for content in contents], np.int64)
     start = np.cumsum(np.maximum(length, 0)) - np.maximum(length, 0)
     offset = np.array([row["log_offset"] for row in rows], np.int64)
-    timestamp = np.array(
-        [-1 if row["log_timestamp"] is None else to_epoch_ms(row["log_timestamp"]) for row in rows], np.int64
-    )
+    times = (row["log_timestamp"] for row in rows)
+    timestamp = np.array([-1 if each is None else to_epoch_ms(each) for each in times], np.int64)
     producer_id = np.array([-1 if row["producer_id"] is None else row["producer_id"] for row in rows], np.int64)
     is_transactional = np.array([row["is_transactional"] for row in rows], np.bool_)
     none, zeros = np.full(len(rows), -1), np.zeros(len(rows), np.int64)

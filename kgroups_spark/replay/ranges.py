@@ -42,11 +42,8 @@ CHECK_MS = 10 * UNITS_MS["m"]
 
 @dataclass
 class LogTimes:
-    """The newest log time of one range that counts, and the times ahead of the clock. All fields have types of JSON.
-
-    `latest_ms`: later times do not count. `newest_ms` None: no time counts. `ahead_ms`, `ahead_offset`: the latest time
-    that does not count, and its record's log offset; `ahead_records`: the number of records with such times.
-    """
+    """The newest log time of one range that counts (None: none does), and those after `latest_ms`, which do not: their
+    number, and the latest with its record's log offset. All fields have types of JSON."""
 
     latest_ms: int = LAST_MS
     newest_ms: int | None = None
@@ -70,19 +67,15 @@ class LogTimes:
 
 
 def newest_time(times: Iterable[LogTimes], known: Iterable[int] = ()) -> int | None:
-    """The newest time that counts, ms: of the ranges' `times` and of those that earlier audits knew (`known`); None:
-    none does."""
+    """The newest time that counts, ms, of the ranges and of earlier audits (`known`); None: there is none."""
     return max([*(each.newest_ms for each in times if each.newest_ms is not None), *known], default=None)
 
 
 def ahead_notes(
     times: Sequence[tuple[int, LogTimes]], clock_ms: int, newest_ms: int | None, before_ms: int | None
 ) -> list[str]:
-    """A note on the records that are ahead of `clock_ms`, the audit's clock: the latest of them, and their number.
-
-    `times`: those of the ranges, with their offsets partitions. `newest_ms`: the newest time that counts, None: none
-    does. `before_ms`: the one of the audit before, None: there was none.
-    """
+    """A note on the records that are ahead of `clock_ms`, the audit's clock: the latest, and their number. `times`: of
+    the ranges, with their partitions. `newest_ms`: the newest that counts; `before_ms`: of the audit before."""
     ahead = [(each.ahead_ms, partition, each.ahead_offset) for partition, each in times if each.ahead_records]
     clock = f"more than a day ahead of this machine's clock ({format_utc(clock_ms)})"
     if newest_ms is None and (ahead or before_ms is not None):
@@ -100,16 +93,13 @@ def ahead_notes(
 
 
 def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, before_ms: int | None) -> Judged:
-    """The moment of a live audit's decisions, ms, and notes on how the clocks were weighed. A broker's answers do not
-    contain its time; its records do.
+    """The moment of a live audit's decisions, ms, and notes on how the clocks were weighed. Brokers do not say their
+    time; their records do.
 
-    `clock_ms`: this machine's clock when the log ends were requested. `newest_ms`: the newest time in the log that
-    counts. `appended_ms`: the newest time of the records appended since then; None: there are none. `before_ms`: as_of
-    of the previous audit.
-
-    The result is never before `newest_ms`, and never before `before_ms` unless that is more than a day ahead of the
-    clock. It is not after `appended_ms`, because that was stamped later. An idle cluster gives no time: then this
-    machine's clock is believed, with a note if the log's newest time is more than ten minutes old.
+    `clock_ms`: this machine's clock when log ends were requested. `newest_ms`: the newest time that counts.
+    `appended_ms`: the newest of records appended since (None: none). `before_ms`: as_of of the previous audit. Never
+    before `newest_ms`, nor before `before_ms` unless that is a day ahead of the clock; not after `appended_ms`. In an
+    idle cluster this clock is believed, with a note if the log is ten minutes older.
     """
     newest = clock_ms if newest_ms is None else newest_ms
     as_of, note = max(clock_ms, newest), None
@@ -146,8 +136,7 @@ def believed_until(audit: AuditRow) -> int:
 
 
 def known_times(audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
-    """The newest log time (epoch ms) of each offsets partition in the ledger, without times ahead of the clock: they
-    would make all of history old."""
+    """The newest log time (epoch ms) of each partition, without those ahead of the clock, which make all else old."""
     partitions = (audit.partitions or ()) if audit else ()
     known = {p.offsets_partition: to_epoch_ms(p.newest_log_timestamp) for p in partitions if p.newest_log_timestamp}
     return {number: ms for number, ms in known.items() if ms <= clock_ms + CLOCKS_DIFFER_MS}
@@ -158,13 +147,12 @@ Offset = TypeVar("Offset", int, None)
 
 @dataclass(frozen=True)
 class LogRange:
-    """Consecutive segments or offsets of one offsets partition, its `number`-th range, without records below
-    `start_offset` and from `end_offset` on (None: to the log's end).
+    """Consecutive segments or offsets of one offsets partition, its `number`-th range, with records from `start_offset`
+    to before `end_offset` (None: to the log's end).
 
-    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: an earlier
-    audit read the range, and only the replay needs it again. `ends_log`: its last segment is the log's last, which may
-    have a half-written tail. `only_if_missing`: it is read only if offsets are missing in the new span of the
-    partition.
+    `known_corrupt`: file name and position of damage that quarantine has. `is_reread`: only the replay needs it again;
+    `only_if_missing`: it is read only if offsets are missing in the partition's new span. `ends_log`: its last segment
+    is the log's last, which may have a half-written tail.
     """
 
     offsets_partition: int
@@ -230,11 +218,8 @@ WORTH_NEIGHBOURS = 1.2
 
 
 def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
-    """The ranges of each of at most `tasks` tasks, with about the same number of bytes; no task is empty.
-
-    A task gets neighbouring offsets partitions if that costs little: its parts are then about few partitions, and a
-    query for one partition opens few files. Otherwise only the weight decides.
-    """
+    """The ranges of each of at most `tasks` tasks, with about the same number of bytes, none empty: neighbours if that
+    costs little, because a query for one partition then opens few files."""
     if not ranges:
         return []
     tasks = max(1, min(tasks, len(ranges)))
@@ -245,11 +230,8 @@ def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange
 
 
 def ranges_by_fetcher(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
-    """The ranges of live partitions of each task, with about the same number of bytes. A task reads from one broker, a
-    broker has at most FETCHERS_PER_BROKER tasks, and a task has all ranges of its partitions.
-
-    So no broker has more fetchers than that, whatever the number of slots.
-    """
+    """The ranges of live partitions of each task, by bytes. A task reads from one broker, which has at most
+    FETCHERS_PER_BROKER tasks, whatever the number of slots; it has all ranges of its partitions."""
     by_partition: dict[int, list[LogRange]] = {}
     for log_range in ranges:
         by_partition.setdefault(log_range.offsets_partition, []).append(log_range)
@@ -293,8 +275,7 @@ def _weight(ranges: Sequence[LogRange]) -> int:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """The context of reading, besides the range. `chunk_bytes`: bytes of a segment that are decoded at once; the rows
-    do not depend on it."""
+    """The context of reading. `chunk_bytes`: bytes decoded at once; the rows do not depend on it."""
 
     audit_id: int
     release_version: str
@@ -418,8 +399,7 @@ class RangeReader:
         self._places_of_damage: dict[int, int] = {}  # taken log offsets, each with the next one that may be free
 
     def items(self) -> Iterator[Item]:
-        """Chunks of records in log order, and the damage between them. The caller adds each chunk to the progress
-        (`RangeProgress.note`)."""
+        """Chunks in log order, and the damage between them. The caller gives each chunk to `RangeProgress.note`."""
         for piece in self._range.pieces:
             if isinstance(piece, FetchPiece):
                 yield from self._fetched(piece)

@@ -68,8 +68,7 @@ def member_version_batches(
 def member_batches(
     groups: Iterable[tuple[int, ClassicGroup]], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.Table]:
-    """Rows of `group_members` of groups and their offsets partitions, one table for each block. A topic id is null if
-    `topics` lacks the topic."""
+    """Rows of `group_members`, a table for each block. A topic id is null if `topics` lacks the topic."""
     by_block: dict[SnapshotBlock, list[tuple[int, ClassicGroup]]] = {}
     for each in groups:
         by_block.setdefault(_members(each[1]).block, []).append(each)
@@ -147,8 +146,7 @@ def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
 
 def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
     """The partitions with the topic ids of their topics."""
-    elements = assigned.flatten()
-    topic, _, partition, epoch = elements.flatten()
+    topic, _, partition, epoch = assigned.flatten().flatten()
     names = topic.dictionary_encode()
     ids = pa.array([topics.ids.get(name) for name in names.dictionary.to_pylist()], pa.string())
     offsets = list_offsets(pc.list_value_length(assigned).to_numpy())
@@ -261,11 +259,9 @@ def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, 
 def move_event_rows(
     moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, log: JoinedLog, **constants: Any
 ) -> pa.Table:
-    """Moves (MOVES, in any order) and events of groups at values and markers of a log, as rows of `group_events`. They
-    are numbered from 0 at each log offset: by group, topic and partition, a group before its offsets.
-
-    `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
-    """
+    """Moves (MOVES, in any order) and events of groups at values and markers of a log, as rows of `group_events`,
+    numbered from 0 at each log offset: by group, topic and partition, a group before its offsets. `times`: the facts of
+    the groups; at a marker those before it removes groups."""
     others = pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in of_groups], _ROWS)
     by_marker, at = flags(moves["by_marker"]), numbers(moves["log_offset"])
     groups = zip(log.number_at(at).tolist(), moves.column("group_id").to_pylist(), strict=True)

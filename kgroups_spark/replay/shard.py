@@ -1,9 +1,5 @@
-"""The replay of a log through its coordinator shards: history in, rows of the tables and new state out.
-
-The log is an offsets partition, or several small ones that are laid end to end (offsets.columns.JoinedLog). It has the
-form of Spark's mapGroupsWithState: values in log order, a state that goes in and a state that is returned. It is pure:
-no Spark, no files, no clock.
-"""
+"""The replay of a log through its coordinator shards: history in, rows of the tables and new state out. Pure: no Spark,
+no files, no clock. A log is an offsets partition, or small ones laid end to end (JoinedLog)."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator import rows as shard_rows
-from kgroups_spark.coordinator.events import GroupEvent, MemberEvents
+from kgroups_spark.coordinator.events import GroupEvent, GroupEvents, MemberEvents
 from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
@@ -137,9 +133,9 @@ class ShardReplay:
     def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Iterator[Output]:
         audit_id, held = self.night.audit_id, HeldByColumns(offsets.holdings, self.log)
         for number, shard in zip(self.log.partitions.tolist(), self.saved.shards, strict=True):
-            groups = Groups(self.night.release, number, held, recording=True)
+            groups = Groups(self.night.release, number, held)
             groups.groups, groups.removed_groups = dict(shard.groups), dict(shard.removed)
-            groups.record_events(self.night.event_rules(number))
+            groups.events = GroupEvents(groups, self.night.event_rules(number))
             self._shards.append(groups)
         replay, snapshots = GroupReplay(self.log, self._shards, held), GroupSnapshots()
         follow = self.night.release.simple_groups_follow_offsets
@@ -195,8 +191,7 @@ class ShardReplay:
             yield "group_events", batch
 
     def current(self) -> Iterator[Output]:
-        """(table, rows) of the current tables, once all changes have been taken; then the decisions on expiry, if the
-        night has a clean-up."""
+        """(table, rows) of the current tables, after all changes; then the decisions, if the night has a clean-up."""
         needed = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
         for name, rows in self._tables():
             if name in needed:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -98,8 +98,7 @@ class Stored:
     given: list[StoredTable] = field(default_factory=list)
 
     def tables(self, then: LakeAsOfAudit | None = None) -> dict[str, StoredTable]:
-        """The tables of history with the columns that a replay takes: their newest versions, or as an audit left
-        them."""
+        """The tables of history with a replay's columns: their newest versions, or as an audit left them."""
         found = {}
         for name in HISTORY:
             schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
@@ -116,8 +115,7 @@ class Stored:
         version: int | None = None,
         conditions: Sequence[Condition] = (),
     ) -> StoredTable:
-        """A version of a table (None: the newest). Files that cannot meet the conditions are left out; rows that do not
-        meet them may be there."""
+        """A version of a table (None: the newest), without files that cannot meet the conditions; some rows may not."""
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
         in_files = tuple(StoredFile(file.path, shards_in_file(name, file.stats)) for file in files)
@@ -153,18 +151,13 @@ def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
     return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
 
 
-class KeepTask(NamedTuple):
-    """The states at the end of replays, without anything else."""
-
-    replay: ShardTask
-
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        return (output for output in self.replay.outputs(reader) if output[0] == CHECKPOINTS)
+def states_alone(replay: ShardTask, reader: PartReader) -> Iterator[TaskOutput]:
+    return (output for output in replay.outputs(reader) if output[0] == CHECKPOINTS)
 
 
 def states_at(
     stored: Stored, horizon: Mapping[int, int], release_version: str, audit_id: int
-) -> tuple[TaskShards, KeepTask]:
+) -> tuple[TaskShards, Task]:
     """The tasks that return the state at H of each partition, as rows of checkpoints that stay. They replay its
     history, all of finished audits, from its newest checkpoint on if that is usable."""
     lake, ends = stored.lake, dict(horizon)
@@ -173,7 +166,7 @@ def states_at(
     history = StoredHistory(stored.tables(), replaced=lake.replaced, begins=begins, horizons=ends)
     tasks = task_shards({number: records[number] for number in horizon}, lake.runner.slots)
     night = Night(audit_id, release_version, None, Topics())
-    return tasks, KeepTask(ShardTask(night, ends, stored=history, reason=KEEP))
+    return tasks, partial(states_alone, ShardTask(night, ends, stored=history, reason=KEEP))
 
 
 def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:

@@ -1,7 +1,5 @@
-"""The destination of the rows of tasks: they write Parquet files, and the driver commits the files that they name.
-
-A task that fails or runs twice leaves files that no commit names.
-"""
+"""The destination of the rows of tasks: they write Parquet files, and the driver commits those that they name, not
+those of a task that fails or runs twice."""
 
 from __future__ import annotations
 
@@ -42,11 +40,8 @@ AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 
 
 class Growing(NamedTuple):
-    """Rows of a kind: those that wait, and the part that has the rows before them.
-
-    rows, size_bytes   of those that wait: asking Arrow again with each new table would take quadratic time
-    written            rows of the part: it may have got others since then
-    """
+    """Rows of a kind: those that wait (`rows`, `size_bytes`: asking Arrow with each table takes quadratic time), and
+    the part with the rows before them, which had `written` rows: it may have got others since."""
 
     waiting: tuple[pa.Table, ...] = ()
     rows: int = 0
@@ -90,10 +85,8 @@ def order_of_night(name: str) -> list[str]:
 
 
 class PartCollector:
-    """Packs the rows of a task into few parts per table, row group by row group.
-
-    Rows that come in order wait only until they are worth a row group: a small offsets partition is not.
-    """
+    """Packs the rows of a task into few parts per table, row group by row group. Rows that come in order wait only
+    until they are worth a row group."""
 
     def __init__(self, lake_uri: str, audit_id: int) -> None:
         self._lake_uri, self._audit_id = lake_uri, audit_id
@@ -193,8 +186,7 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
 
 @dataclass
 class Sink:
-    """Tasks write parts, each kind of rows under its own URI. `rows`: their number so far, by table. `parts`: by kind
-    and table."""
+    """Tasks write parts, each kind under its own URI. `rows`: their number by table; `parts`: by kind and table."""
 
     runner: Runner
     folders: Mapping[str, str]
@@ -257,8 +249,7 @@ class Sink:
 def written(
     work: Work, collectors: Mapping[str, PartCollector], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes the rows of a task, each kind by its collector; yields lots of lines: the parts with their kind, and the
-    facts."""
+    """Writes a task's rows, each kind by its collector; yields lots of lines: parts with their kind, and facts."""
     lines, marks = list[Line](), dict[str, Parts]()
     of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
     for output in work(batches):

@@ -1,16 +1,14 @@
-"""Stage 1 as Spark runs it: tasks read ranges of the log, and return rows of history and the progress of each range.
-
-A task finds its ranges by its number: they are small and part of the function.
-"""
+"""Stage 1 as Spark runs it: tasks read ranges of the log, which are small and part of the function, and return rows of
+history and the progress of each."""
 
 from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,11 +40,8 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 
 @contextmanager
 def no_cycle_collector() -> Iterator[None]:
-    """Disables the collector within the block.
-
-    Groups and offsets are trees, freed when their last reference goes. The collector would search a whole shard for
-    cycles, again and again while it grows, which costs two fifths of an audit's Python time.
-    """
+    """Disables the collector in the block: groups and offsets are trees, without cycles. Its searches of a whole shard
+    cost two fifths of an audit's Python time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -57,14 +52,12 @@ def no_cycle_collector() -> Iterator[None]:
 
 
 Ranges = Sequence[LogRange]
-# Rows that the replay completes: markers get the transaction that they ended, and counts of one hour in several ranges
-# are added up.
+# Rows that the replay completes: markers get their transaction; counts of one hour are added up.
 PASSED_ON = ("transaction_markers", "group_traffic")
 
 
 def rows_of_ranges(tasks: Sequence[Ranges]) -> list[pa.Table]:
-    """A row for each range, in the table of its task; `range` counts all of them. `end_offset` null: to the log's
-    end."""
+    """A row for each range, in the table of its task; `range` counts all. `end_offset` null: the log's end."""
     numbers = iter(range(sum(map(len, tasks))))
     rows = [
         [(next(numbers), r.offsets_partition, r.start_offset, r.end_offset, r.size_bytes) for r in ranges]
@@ -138,11 +131,8 @@ TRAFFIC = "group_traffic"
 EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
 
 
-class Task(Protocol):
-    """A task's work on each of its shards."""
-
-    def outputs(self, reader: PartReader) -> Iterator[TaskOutput]:
-        """The rows of tables of the reader's shards, and facts."""
+# A task's work on the shards of a reader: rows of their tables, and facts.
+Task = Callable[[PartReader], Iterator[TaskOutput]]
 
 
 @dataclass(frozen=True)
@@ -222,8 +212,8 @@ class ShardTask:
         return HistoryReplay(*of, ranges, corrections, shard.begins) if corrections else ShardReplay(*of, ranges)
 
 
-def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+def replay_shards(task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
     """Rows with a shard each -> the outputs of these shards, one after the other."""
     with no_cycle_collector():
         for reader in tasks.readers(numbers_in(batches)):
-            yield from shard_task.outputs(reader)
+            yield from task(reader)

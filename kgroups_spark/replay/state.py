@@ -23,8 +23,7 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
 
 
 class ShardGroups(NamedTuple):
-    """The groups of an offsets partition. `removed`: groups known to be removed -> the log offset of their removal, the
-    oldest first."""
+    """The groups of an offsets partition. `removed`: log offset of the removal by group, the oldest first."""
 
     groups: dict[str, Group]
     removed: dict[str, int]
@@ -78,16 +77,14 @@ def saved(state: LogState) -> pa.Table:
 
 
 def checkpoint_rows(entries: pa.Table, ends: Mapping[int, int], made: Mapping[str, int | str]) -> pa.Table:
-    """Entries (ENTRIES) as rows of `checkpoints`. `ends`: the log offset of each partition's state. `made`: see
-    state_entries.made_by."""
+    """ENTRIES as rows of `checkpoints`. `ends`: each state's log offset; `made`: see state_entries.made_by."""
     partitions, of = np.unique(numbers(entries["offsets_partition"]), return_inverse=True)
     at = np.array([ends[number] for number in partitions.tolist()], np.int64)[of]
     return table_of("checkpoints", by_name(entries) | {"log_offset": pa.array(at)}, len(entries), **made)
 
 
 def open_transactions(state: LogState) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-    """The offsets partition, the producer and the transaction (as state_entries.producer_row takes it) of each open
-    transaction."""
+    """Offsets partition, producer and transaction (as in state_entries.producer_row) of each open transaction."""
     rows = pa.table(state.log.parted(state.offsets.transactions, by="transaction_start_offset"))
     for number, producer, epoch, start, since, count, group_ids in _tuples(
         rows.select(["offsets_partition", *OPEN_TRANSACTIONS.names])

@@ -84,8 +84,7 @@ ALL_KEYS: Key = ()
 
 
 class StateRecord(NamedTuple):
-    """A record of either log. `key`: the key's fields in order. `value` None: a tombstone. `log_timestamp`: epoch
-    ms."""
+    """A record of either log. `key`: its fields in order. `value` None: a tombstone. `log_timestamp`: epoch ms."""
 
     log_offset: int
     log_timestamp: int | None
@@ -311,8 +310,7 @@ class StateRangeDecoder:
         self._control = Undecodable("unknown_record_type", detail)
 
     def outputs(self, take: Take) -> Iterator[Output]:
-        """Rows of the log's records and of state_quarantine, chunk by chunk; none for a range that is read again.
-        `take` gets each record in log order."""
+        """Rows of the log and of state_quarantine, none if it is read again. `take` gets each record in order."""
         for path, item in self._reader.items():
             rows = self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path, take)
             if not self.is_reread:
@@ -360,10 +358,8 @@ class StateRangeDecoder:
         return name, table_of_rows(name, None, rows, **place, **more)
 
 
-# One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
-#
-# One task reads a partition and replays it at the same time: no record is about a key of another partition, and there
-# are no transactions, so there is nothing to combine, to sort or to wait for.
+# One partition of `__share_group_state` or `__transaction_state`, read and replayed by one task at once: no record is
+# about a key of another partition, and there are no transactions, so nothing has to wait.
 
 
 Place = tuple[str, int]
@@ -394,8 +390,7 @@ class StateShardWork:
 
 @dataclass
 class StateShardRead:
-    """The progress in one partition, complete when its outputs have ended. `gone`: the number of keys that the log had
-    lost when it was read again."""
+    """The progress in one partition after its outputs. `gone`: how many keys the log had lost."""
 
     topic: str
     progress: list[RangeProgress] = field(default_factory=list)
@@ -414,8 +409,7 @@ class StateShard:
     history: Callable[[], Iterable[StateRecord] | None] = lambda: None
 
     def outputs(self) -> Iterator[TaskOutput]:
-        """Rows of every table, and the progress as a fact. A partition that cannot be read to its end has the rows that
-        the last audit left."""
+        """Rows of every table, and a fact. A partition not read to its end keeps the rows of the last audit."""
         work, read = self.work, StateShardRead(self.work.topic)
         first = min((each.start_offset for each in work.ranges), default=0)
         yield ShardBegins(f"{work.topic}-{work.partition} from {first}")
@@ -493,8 +487,7 @@ NAMES = {SHARE_LOG.topic: ("group_id", "topic_id", "partition"), TRANSACTION_LOG
 
 @dataclass(frozen=True)
 class StateLogHistory:
-    """The stored rows of these logs for tasks: the state that an audit saved (None: there is none), and in a rebuild
-    the records up to the last finished audit."""
+    """The stored rows of these logs: the state that an audit saved (None: none), and in a rebuild the records."""
 
     tables: Mapping[str, StoredTable]
     saved_audit_id: int | None

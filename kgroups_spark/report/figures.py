@@ -32,8 +32,7 @@ def _file(name: str) -> tuple[str, str]:
 
 
 def group_query(name: str) -> str:
-    """The text of one of GROUP_NAMES, with the parameter :group_id; `offsets` and `rewound` also have :since,
-    :until."""
+    """The text of one of GROUP_NAMES, of :group_id; `offsets` and `rewound` also of :since, :until."""
     return package_text(f"report/group_queries/{name}.sql").strip()
 
 
@@ -48,8 +47,7 @@ BUDGET_BYTES = 300_000  # of a table's rows in the page, to keep it below 5 MB
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. A minor one is left out on a narrow screen. `is_detail`: its texts are sentences, which have
-    a line of their own there."""
+    """A column. A narrow screen lacks a minor one; `is_detail`: its sentences have a line of their own there."""
 
     name: str
     heading: str
@@ -58,13 +56,9 @@ class Column:
     is_detail: bool = False
 
     @property
-    def is_number(self) -> bool:
-        return self.kind in ("count", "rate", "bytes")
-
-    @property
     def classes(self) -> str:
         marks = ["detail"] * self.is_detail + ["minor"] * self.is_minor
-        return " ".join(["number" if self.is_number else self.kind, *marks])
+        return " ".join(["number" if self.kind in ("count", "rate", "bytes") else self.kind, *marks])
 
 
 @dataclass(frozen=True)
@@ -142,8 +136,7 @@ def table(
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """A table of the query `name`, with the first rows of the answer that fit into the budget. `columns`: others than
-    the file's."""
+    """A table of the query `name`: the first rows that fit into the budget. `columns`: instead of the file's."""
     from jinja2.utils import htmlsafe_json_dumps  # of the extra [report]
 
     caption, _, named = _file(name)[0].partition("\n")
@@ -249,10 +242,8 @@ class Axes:
 def days_chart(
     rows: Sequence[Row], series: Series, axes: Axes, first: datetime, days: int, partial: Mapping[datetime, str]
 ) -> Chart:
-    """Bars for `days` days from the first on, of rows with `day`, `series`, `value`.
-
-    `partial`: the days of which the log has only a part, with that part; their bars are pale.
-    """
+    """Bars for `days` days from the first on, of rows with `day`, `series`, `value`; pale ones for days of which the
+    log has only a part (`partial`)."""
     shown = [first + timedelta(days=number) for number in range(days)]
     names = [_day_name(day) for day in shown]
     values = [
@@ -361,8 +352,7 @@ ABORTS = {
 
 
 def counted_from(row: Row) -> str:
-    """The moment from which an offset's retention counts. `row`: of offset_expiry or of the query expiring_groups, with
-    the state of its group."""
+    """From when an offset's retention counts. `row`: of offset_expiry or expiring_groups, with its group's state."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set the time"
     since = "?" if row["base_timestamp"] is None else format_time_for_people(row["base_timestamp"])[:16]

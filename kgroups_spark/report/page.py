@@ -57,8 +57,7 @@ class Group:
 
 
 def groups_of(answers: Mapping[str, Sequence[Row]], fits: Callable[[Group], bool]) -> tuple[list[Group], int]:
-    """The groups up to the first that does not fit, the urgent ones first; sorted by name. Also the number of other
-    groups."""
+    """The groups up to the first that does not fit, urgent ones first, sorted by name; and how many others."""
     known = {row["group_id"]: row for row in answers["all_groups"]}
     offsets, events = _by_group(answers["group_offsets"]), _by_group(answers["newest_events"])
     names = list(dict.fromkeys([*_urgent(answers), *known, *events]))
@@ -288,10 +287,8 @@ _EACH_GROUP = "<!-- each group -->"  # the place of the groups in the page; no n
 def report_page(
     ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None, title: str | None = None
 ) -> str:
-    """The HTML of the report of a lake with a finished audit. `progress` is called with each step.
-
-    `title`: the cluster's name; None: its id, or the lake's location if the id is unknown.
-    """
+    """The HTML of the report of a lake with a finished audit. `progress` is called with each step. `title`: the
+    cluster's name; None: its id, or the lake's location if the id is unknown."""
     answers: dict[str, list[dict[str, object]]] = {}
     for number, (heading, names) in enumerate(QUESTIONS.items(), 1):
         progress(f"asking the lake, {number} of {len(QUESTIONS)}: {heading}")

@@ -47,8 +47,7 @@ ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
 
 
 def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
-    """The days from that of the audit on, up to the last bar, at least a week, or up to the end of the year 9999. There
-    may be no bar."""
+    """The days from the audit's on: to the last bar, at least a week, at most to the year 9999; perhaps no bar."""
     first = day_of(answers["lake"][0]["as_of"])
     days = max([7, *((row["day"] - first).days + 1 for row in rows)])
     days = min(days, (datetime.max.replace(tzinfo=first.tzinfo) - first).days + 1)
@@ -59,8 +58,7 @@ def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[
 def last_days_plot(
     answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
 ) -> Plot:
-    """The days up to that of the audit, from the log's first on; the queries begin at the time of day of `as_of`. The
-    log may begin after that day (--as-of)."""
+    """The days up to the audit's, from the log's first on, which may be later (--as-of)."""
     as_of = answers["lake"][0]["as_of"]
     begins = max(as_of - timedelta(days=DAYS), answers["lake"][0]["traffic_begins"] or as_of)
     last = day_of(as_of)
@@ -260,8 +258,7 @@ def migration_section(answers: Answers) -> Section:
     return Section("migration", heading, sentences, figures)
 
 
-# Parts of the page as data: a question, the sentence if its answer is empty, sentences with figures of the answer,
-# tables and bars.
+# Parts of the page as data: a question, the sentence without an answer, sentences, tables and bars.
 
 
 # Columns whose values are shown in words.

@@ -1,5 +1,4 @@
-"""Files and folders, local or on any file system that pyarrow.fs opens, by a path or URI that works in every
-process."""
+"""Files and folders, local or where pyarrow.fs opens them, by a path or URI that works in every process."""
 
 from __future__ import annotations
 
@@ -20,10 +19,8 @@ from pyarrow import fs
 
 from kgroups_spark.errors import NotReadable, UsageError
 
-# A store that pyarrow cannot open in this process, and the local folder that the process uses instead.
-#
-# A task gets the files that it reads with its rows, and returns those that it writes with its lines (spark/runner.py).
-# The driver copies files by Hadoop in both directions. All other code opens URIs of the store, as if it were in reach.
+# A store that pyarrow cannot open here, and the local folder that stands in for it: tasks get and return files with
+# their rows (spark/runner.py), and the driver copies them by Hadoop. Other code opens URIs of the store.
 
 
 _stand_ins: dict[str, StandIn] = {}
@@ -81,22 +78,16 @@ OF_MALLOC = {"MALLOC_MMAP_THRESHOLD_": 1 << 20, "MALLOC_TRIM_THRESHOLD_": 4 << 2
 
 
 def use_jemalloc() -> None:
-    """Makes Arrow allocate with jemalloc, if pyarrow has it and the user has not chosen a pool.
-
-    mimalloc, pyarrow's default, returns pages at once. If tables are read, changed and written shard by shard, the
-    kernel clears pages again and again: a night over 300,000 live offsets takes 1.9 system seconds and 650 MB with
-    mimalloc, 0.6 and 750 MB with jemalloc.
-    """
+    """Makes Arrow allocate with jemalloc, unless the user chose a pool. mimalloc, the default, returns pages at once,
+    and the kernel clears them again and again: a night over 300,000 live offsets takes 1.9 system seconds and 650 MB
+    with mimalloc, 0.6 and 750 MB with jemalloc."""
     if _is_ours_to_choose():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
 def memory_of_workers() -> dict[str, str]:
-    """Spark's settings by which new workers have jemalloc from their start, and malloc returns large arrays.
-
-    Arrow's own threads and kernels take memory from the pool that it has at its start, whatever is set later. With two
-    pools, each of which keeps freed memory, a worker that reads one million records takes 40 MB more.
-    """
+    """Spark's settings by which new workers have jemalloc, and malloc returns large arrays. Arrow's threads keep the
+    pool of its start: with two pools a worker that reads one million records takes 40 MB more."""
     pool = {CHOSEN_BY: "jemalloc"} if _is_ours_to_choose() else {}
     malloc = {name: str(size) for name, size in OF_MALLOC.items() if name not in os.environ}
     return {f"spark.executorEnv.{name}": value for name, value in {**pool, **malloc}.items()}
@@ -135,10 +126,8 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class S3Settings:
-    """Hadoop's settings of S3 that pyarrow needs: `fs.s3a.bucket.<bucket>.` takes precedence over `fs.s3a.`.
-
-    Its text shows no value, because some are secrets.
-    """
+    """Hadoop's settings of S3 that pyarrow needs: `fs.s3a.bucket.<bucket>.` takes precedence over `fs.s3a.`. Its text
+    shows no value, because some are secrets."""
 
     def __init__(self, hadoop: Mapping[str, str] | None = None) -> None:
         """`hadoop`: settings by names without `fs.s3a.`; those not in TRANSLATED are dropped. None: without Hadoop."""
@@ -172,8 +161,7 @@ class S3Settings:
         return options
 
     def _credentials(self, bucket: str) -> dict[str, Any]:
-        """The credentials; empty if pyarrow must find its own. A key without its secret is dropped: pyarrow refuses
-        it."""
+        """The credentials; empty: pyarrow finds its own. It refuses a key without its secret, which is dropped."""
         access_key, secret_key, session_token = (self._value(bucket, name) for name in SECRETS)
         if access_key and secret_key:
             pair = {"access_key": access_key, "secret_key": secret_key}
@@ -215,10 +203,8 @@ def is_s3(location: str) -> bool:
 
 
 def s3_file_system(location: str) -> tuple[fs.S3FileSystem, str]:
-    """pyarrow's file system for s3://bucket/path, and `bucket/path`. Raises UsageError as require_no_credentials.
-
-    A URI with options (`?region=eu-west-1`) ignores the settings.
-    """
+    """pyarrow's file system for s3://bucket/path, and `bucket/path`. Options (`?region=eu-west-1`) take the place of
+    the settings. Raises UsageError as require_no_credentials."""
     require_no_credentials(location)
     rest = location.split("://", 1)[1]
     if "?" in rest:
@@ -337,8 +323,7 @@ class LocalFile(io.FileIO):
 
 
 class StoredFile:
-    """An object of a store, or a file of a file system that is not local. Each read returns the content at that
-    time."""
+    """An object of a store, or a file that is not local. Each read returns the content at that time."""
 
     def __init__(self, system: fs.FileSystem, inside: str) -> None:
         self._system, self._inside = system, inside
@@ -405,8 +390,7 @@ def list_folder(folder: str) -> list[Entry]:
 
 
 def _local_entries(folder: str, inside: str) -> list[Entry]:
-    """The entries of a local folder. pyarrow's listing has no inodes, and leaves out links with a missing target, which
-    may be a part of a log."""
+    """The entries of a local folder. pyarrow's listing lacks inodes, and links whose target is missing."""
     found = []
     with os.scandir(inside) as entries:
         for entry in entries:

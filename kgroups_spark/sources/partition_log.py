@@ -23,8 +23,7 @@ LARGEST_OFFSET = (1 << 63) - 1  # that Kafka can have
 
 
 class SegmentChanged(KgroupsError):
-    """A segment that is no longer the listed file: cleaned, merged, renamed, truncated or deleted. Its partition is
-    listed again."""
+    """A segment that is no longer the listed file (cleaned, merged, renamed, cut, deleted): it is listed again."""
 
 
 class SegmentFile(NamedTuple):
@@ -95,8 +94,7 @@ def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_fi
 
 
 def scan_segment(segment: SegmentFile) -> tuple[BatchColumns, BatchColumns]:
-    """The headers of a segment's sound batches, and of those that are held back at the log's end. Raises
-    NotReadable, SegmentChanged."""
+    """Headers of sound batches, and of those held back at the log's end. Raises NotReadable, SegmentChanged."""
     try:
         with open_segment(segment) as file:
             return scan_headers(file, end=segment.size, bounds=segment.bounds)
@@ -117,12 +115,9 @@ class LogStartMoved(NotReadable):
 
 
 class SegmentPiece(NamedTuple):
-    """Bytes `position` to `end` of one segment file; both are batch borders.
-
-    `file`: the identity of the file (None: any file at the path). `mark`: the batch at `position` (None: there was
-    none, or the segment was not scanned). `bounds`: the offsets that batches from `position` on can have (None: by
-    `file`).
-    """
+    """Bytes `position` to `end` of one segment file; both are batch borders. `file`: its identity (None: any file at
+    the path). `mark`: the batch at `position`, if it was scanned. `bounds`: the offsets that batches from there on can
+    have (None: by `file`)."""
 
     path: str
     position: int
@@ -138,11 +133,8 @@ class SegmentPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class FetchPiece:
-    """Batches of a live partition whose base offset is in start_offset .. end_offset - 1.
-
-    `keep_first`: the batch with start_offset belongs to the piece, too, wherever it begins. `leader`: the id of the
-    partition's leader at planning; None: it had none. `bytes_per_offset` is an estimate, for balancing work.
-    """
+    """Batches of a live partition with a base offset from start_offset to end_offset - 1; `keep_first`: and the one
+    that has start_offset. `leader`: its id at planning; None: none. `bytes_per_offset`: an estimate, for balancing."""
 
     topic: str
     partition: int
@@ -256,14 +248,12 @@ class PartitionLog(ABC):
         """The headers of all batches that begin before `end`, in lots, the newest lot first; each in log order."""
 
     def missing_from(self, offset: int) -> int | None:
-        """The number of offsets from `offset` on that no longer have a record; None: finding out would read everything
-        twice."""
+        """The number of offsets from `offset` on without a record; None: one would have to read everything twice."""
         return None
 
     @abstractmethod
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[Piece, ...]:
-        """The pieces to read from `start_offset` on; empty: nothing is new. `known_corrupt`: file name and position of
-        damage that quarantine has already."""
+        """The pieces from `start_offset` on, if any. `known_corrupt`: file name and position of known damage."""
 
     @abstractmethod
     def pieces_before(self, start_offset: int) -> tuple[Piece, ...]:

@@ -42,10 +42,8 @@ NO_SEGMENTS = "no segment file (*.log)"
 
 @dataclass(frozen=True)
 class SegmentLog(PartitionLog):
-    """One listed copy of a partition. Its methods may scan segments, each at most once.
-
-    They raise NotReadable, and SegmentChanged if a segment is now another file: `asked` then lists it again.
-    """
+    """One listed copy of a partition. Its methods may scan segments, each at most once. They raise NotReadable, and
+    SegmentChanged if a segment is now another file: `asked` then lists it again."""
 
     copy: PartitionCopy
     _scanned: dict[str, BatchColumns] = field(init=False, default_factory=dict, compare=False, repr=False)
@@ -86,8 +84,7 @@ class SegmentLog(PartitionLog):
 
     @property
     def end_offset(self) -> int:
-        """See PartitionLog. The active segment may be empty, and the cleaner may have removed the last batches before
-        it, so its base offset counts, too."""
+        """See PartitionLog. The active segment may be empty after removed batches, so its base offset counts."""
         ends: list[int] = (self.last_batch.last_offset + 1).tolist()
         return max([self.copy.segments[-1].base_offset, *ends])
 
@@ -189,8 +186,7 @@ class SegmentLog(PartitionLog):
         return int(headers.position[passed[-1]] + headers.size[passed[-1]]) if len(passed) else 0
 
     def _pieces(self, segments: Sequence[SegmentFile], position: int) -> tuple[SegmentPiece, ...]:
-        """The first segment from the position on, and the others. A segment that was not scanned has no mark: a file
-        that is read from its start needs none."""
+        """The first segment from the position on, and the others, without a mark: they are read from their starts."""
         pieces = []
         for segment in segments:
             if segment.size > position:
@@ -263,11 +259,9 @@ Damage = tuple[str, int]  # name of a segment file, and a position in it
 
 
 class Span(NamedTuple):
-    """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in the files of `pieces`.
-
-    `end_moves`: the end is the committed offset (None: unknown) at the last listing. `ends_log`: the last piece is the
-    log's last, which may have a half-written end. `known_corrupt`: damage to leave out.
-    """
+    """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in `pieces`. `end_moves`:
+    with the committed offset (None: unknown) at each listing. `ends_log`: the last piece is the log's last, maybe half-
+    written. `known_corrupt`: damage to leave out."""
 
     topic: str
     partition: int
@@ -455,12 +449,9 @@ class _Looked(NamedTuple):
 
 
 def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
-    """Among several copies of a partition the one with the newest confirmed leader epoch at its end, then the furthest
-    end, then the first given.
-
-    A follower can lag, and can have a tail that was never committed: the copy with the higher epoch is right (KIP-101).
-    A copy that cannot be read is only chosen if no other one can.
-    """
+    """Among several copies of a partition the one with the newest confirmed leader epoch at its end (KIP-101: a
+    follower can lag, or have a tail that was never committed), then the furthest end, then the first given. A copy that
+    cannot be read is only chosen if no other one can."""
     by_partition: dict[tuple[str, int], list[PartitionCopy]] = defaultdict(list)
     for copy in copies:
         by_partition[copy.topic, copy.partition].append(copy)

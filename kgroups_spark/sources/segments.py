@@ -69,13 +69,9 @@ Place = tuple[str, int]  # topic and partition
 
 
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
-    """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
-    None: there is no checkpoint of high watermarks, or it is empty (as after a power failure). Raises UsageError,
-    UnreadableFolder.
-
-    The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
-    there because of newer ones, so these must be read, too.
-    """
+    """By topic and partition the offset below which all is committed, from a log directory's checkpoints: the high
+    watermark, up to five seconds old, and the cleaned range, where records were dropped for newer ones. None: there is
+    no high watermark (power failure). Raises UsageError, UnreadableFolder."""
     path = path_in(log_dir, HIGH_WATERMARKS)
     text = read_text_if_there(path)
     found = None if text is None else parse_checkpoint(text, path)
@@ -90,8 +86,7 @@ def committed_offsets(log_dir: str) -> dict[Place, int] | None:
 
 
 def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
-    """The entries of a checkpoint file; None: it is empty. `path` is for messages. Raises
-    UsageError."""
+    """The entries of a checkpoint file; None: it is empty. Raises UsageError, which names `path`."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
@@ -140,8 +135,7 @@ Answer = TypeVar("Answer")
 
 
 class PartitionCopy(NamedTuple):
-    """One copy of a partition's log; segments in log order, possibly none. `unreadable`: why its files could not be
-    listed; None: they are listed."""
+    """A copy of a partition's log; segments in log order, if any. `unreadable`: why it could not be listed."""
 
     topic: str
     partition: int
@@ -164,10 +158,8 @@ class PartitionCopy(NamedTuple):
 
 
 def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[PartitionCopy]:
-    """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
-
-    A folder contains folders of partitions, or is one. Raises NoPartitions, UsageError, UnreadableFolder.
-    """
+    """Every copy of every partition of the topic in these folders (of partitions, or of one), by partition, then in the
+    folders' order. Raises NoPartitions, UsageError, UnreadableFolder."""
     return _of_one_cluster([copy for folder in folders for copy in _partitions_in(folder, topic)])
 
 
@@ -184,8 +176,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(0|[1-9]\d*)")  # no broker writes -002
     entries = list_folder(folder)
     if itself := name.fullmatch(name_of(folder)):
-        copy = _listed(folder, topic, int(itself[1]), None)
-        return _with_committed([copy], folder_of(folder))
+        return _with_committed([_listed(folder, topic, int(itself[1]), None)], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
@@ -195,8 +186,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
 
 
 def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
-    """The copies with their committed offsets. These are read after the listing, so that everything that the cleaner
-    had done by then is below them."""
+    """The copies with committed offsets, read after the listing: all that the cleaner has done is below them."""
     committed = committed_offsets(log_dir)
     if committed is None:
         return list(copies)
@@ -230,11 +220,8 @@ def list_partition(folder: str, topic: str, partition: int, cluster_id: str | No
 
 
 def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    """The partition in a folder, without the checkpoints of its log directory.
-
-    A local folder is listed until two listings in a row have the same files: a file that is renamed during a listing
-    may be missing from it under both names.
-    """
+    """The partition in a folder, without checkpoints. A local folder is listed until it has the same files twice in a
+    row: one that is renamed meanwhile may be missing under both names."""
     for wait in _waits(folder):
         time.sleep(wait)
         entries = list_folder(folder)
@@ -250,8 +237,7 @@ def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | N
 
 
 def settled(copy: PartitionCopy, ask: Callable[[PartitionCopy], Answer]) -> tuple[PartitionCopy, Answer]:
-    """The partition's files and the answer of `ask` about them: the partition is listed again whenever one of them has
-    changed. Raises the errors of list_partition."""
+    """The files and `ask`'s answer about them; listed again if one has changed. Raises as list_partition does."""
     for wait in _waits(copy.folder):
         try:
             return copy, ask(copy)
@@ -315,8 +301,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
 
 
 def _require_not_compressed(entries: Sequence[Entry]) -> None:
-    """Raises NotReadable for a segment of which there is only a compressed copy: its records would seem to be
-    compacted away."""
+    """Raises NotReadable if a segment is only there compressed: its records would seem to be compacted away."""
     names = {entry.name for entry in entries}
     for entry in entries:
         if (match := _COMPRESSED_NAME.fullmatch(entry.name)) and match[1] not in names:

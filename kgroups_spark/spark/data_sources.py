@@ -88,8 +88,7 @@ RECORDS = spark_schema(ARROW_RECORDS)
 
 
 def record_batches(topic: str, partition: int, records: RecordColumns) -> Iterator[pa.RecordBatch]:
-    """The records in order, as Arrow batches of the columns RECORDS. A batch exceeds the limits only if a single record
-    does."""
+    """The records in order, as batches of RECORDS; one exceeds the limits only if a single record does."""
     size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
     ends = np.cumsum(size)
     start = 0
@@ -148,8 +147,7 @@ SHARED = ("subscribe", *OFFSETS, "minPartitions", "failOnDataLoss")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The parsed options that both sources have. Offsets are by topic and partition; an absent one is an end of the
-    log."""
+    """The parsed options of both sources. Offsets are by topic and partition; absent: an end of the log."""
 
     topics: tuple[str, ...]
     starting_offsets: Mapping[tuple[str, int], int]
@@ -574,8 +572,7 @@ def _require_no_shown_secret(options: Mapping[str, str]) -> None:
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
-    """The parsed options. Raises UsageError for unknown names and impossible values, and the errors of
-    client_properties."""
+    """The parsed options. Raises UsageError, and the errors of client_properties."""
     from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 
     _require_no_shown_secret(options)

@@ -1,9 +1,6 @@
-"""Ctrl-C and SIGTERM: the first one ends the current work with an exception in the main thread, the second the process.
-
-This module imports only the standard library, so that it can handle signals before other modules are loaded. PySpark
-installs its own handler, which calls the JVM from within the interrupted call. Ours is therefore installed again
-afterwards (session.py).
-"""
+"""Ctrl-C and SIGTERM: the first ends the work with an exception in the main thread, the second the process. Imports
+only the standard library, to handle signals early. PySpark installs its own handler, which calls the JVM from within
+the interrupted call, so ours is installed again afterwards (session.py)."""
 
 from __future__ import annotations
 
@@ -52,12 +49,9 @@ SIGNALS = _Signals()
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """In the block, in the main thread: the first Ctrl-C raises KeyboardInterrupt, the first SIGTERM Terminated, and a
-    second signal ends the process immediately. In other threads the block runs without that.
-
-    No handler runs while the main thread is in C (run_interruptibly helps). An exception raised in a finalizer is
-    dropped by Python: then the second signal ends the process.
-    """
+    """In the block, in the main thread alone: the first Ctrl-C raises KeyboardInterrupt, the first SIGTERM Terminated,
+    a second signal ends the process. No handler runs while it is in C (run_interruptibly helps). Python drops an
+    exception in a finalizer: then the second signal ends the process."""
     if threading.current_thread() is not threading.main_thread() or is_in_force():
         yield
         return

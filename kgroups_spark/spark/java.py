@@ -1,7 +1,5 @@
-"""Whether there is a Java on which Spark 4.2 runs, checked before anything starts it.
-
-The Makefile also runs it as a script, before a virtual environment exists. It therefore uses only the standard library.
-"""
+"""Whether there is a Java on which Spark 4.2 runs. The Makefile runs this as a script, before there is a virtual
+environment: standard library only."""
 
 from __future__ import annotations
 

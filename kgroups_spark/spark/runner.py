@@ -67,14 +67,9 @@ def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
     return frame_of(spark, pa.concat_tables(map(_numbered, given, range(len(given)))))
 
 
-def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """The rows as a frame. `schema`: Spark's, if Arrow's has not all of it.
-
-    Spark 4.2 loses all rows after an empty chunk of a column, without an error: a table of several chunks becomes one
-    of one chunk.
-    """
-    whole = rows.combine_chunks()
-    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows as a frame. One chunk: Spark 4.2 loses all rows after an empty chunk of a column, without an error."""
+    return spark.createDataFrame(rows.combine_chunks())
 
 
 def _numbered(table: pa.Table, task: int) -> pa.Table:

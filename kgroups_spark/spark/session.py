@@ -1,8 +1,5 @@
-"""The Spark session: our own on a laptop, the existing one under spark-submit or on a platform.
-
-Our own session is configured for many small Delta tables on one machine. If a master was already chosen (spark-submit,
-a notebook), only indispensable settings are added; settings of the cluster are in conf/.
-"""
+"""The Spark session: our own on a laptop, for many small Delta tables; under spark-submit, in a notebook or on a
+platform the existing one, with only indispensable settings (others are in conf/)."""
 
 from __future__ import annotations
 
@@ -67,8 +64,7 @@ PER_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Delta's snapshots: our tables have few files, and the default is 50 tasks each (an overwrite costs 4 times as
-    # much).
+    # Delta's snapshots: our tables have few files. With its default of 50 tasks an overwrite costs 4 times as much.
     "spark.databricks.delta.snapshotPartitions": "1",
     # The form in which pyarrow writes times; Spark's default is the old 96-bit form.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -134,8 +130,7 @@ def spark_session(
 
 
 def require_jvm(spark: SparkSession) -> None:
-    """Raises KgroupsError for a session of another release of Spark, and for one of Spark Connect. It has another
-    class, which only grpc can load."""
+    """Raises KgroupsError for another release of Spark, and for Spark Connect, whose class only grpc can load."""
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         raise KgroupsError(_CONNECT)
     require_spark(spark.version)
@@ -149,8 +144,7 @@ _CONNECT = (
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:
     for name, value in {**PER_SESSION, **extra}.items():
-        # Delta's settings are unknown to Spark before Delta has used them, so isModifiable is false for them until
-        # then.
+        # isModifiable is false for Delta's settings until Delta has used them.
         if spark.conf.isModifiable(name) or name.startswith("spark.databricks.delta."):
             spark.conf.set(name, value)
     return spark
@@ -189,12 +183,9 @@ def java_options(given: str) -> str:
 
 
 def class_archive() -> str:
-    """The JVM's option that takes Spark's classes from an archive in our cache: a start then costs two thirds of the
-    CPU. Without an archive, the option to write it when the JVM ends, once for each installation of Java and Spark.
-
-    A JVM ignores an archive of other jars. It writes the first bytes last, so one that was killed left zeros there, and
-    one in which Spark did not start wrote 30 MB.
-    """
+    """The JVM's option that takes Spark's classes from an archive in our cache (two thirds of the CPU of a start), or
+    writes it when the JVM ends, once for each Java and Spark. A JVM ignores an archive of other jars. One that was
+    killed left zeros in its first bytes, one in which Spark did not start wrote 30 MB."""
     jars = Path(pyspark.__path__[0]) / "jars"
     installation = f"{os.environ.get('JAVA_HOME') or shutil.which('java')} {jars}"
     archive = ivy_folder().parent / f"spark-classes-{zlib.crc32(installation.encode()):08x}.jsa"
@@ -206,11 +197,8 @@ def class_archive() -> str:
 
 
 def _s3_of_environment() -> dict[str, str]:
-    """The endpoint and region of S3, from the settings of AWS's tools. Spark reads the credentials from there itself
-    (SparkHadoopUtil, 4.2).
-
-    Storage of other vendors rarely has a host name for each bucket.
-    """
+    """The endpoint and region of S3, from the settings of AWS's tools; Spark reads the credentials itself
+    (SparkHadoopUtil, 4.2). Other vendors rarely have a host name for each bucket."""
     settings = {}
     endpoint, region = endpoint_of_environment(), region_of_environment()
     if endpoint:
@@ -248,10 +236,8 @@ def _say(line: str) -> None:
 
 
 def ivy_folder() -> Path:
-    """The folder of Delta's jars: our own in the user's cache, so that downloads of other programs cannot break
-    ours."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "kgroups-spark" / "ivy"
+    """The folder of Delta's jars in the user's cache: our own, so downloads of other programs cannot break it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kgroups-spark", "ivy")
 
 
 @contextmanager
@@ -327,10 +313,8 @@ def _remember_jars(spark: SparkSession) -> None:
     _jar_list(packages).write_text("\n".join(jar for jar in jars if jar.startswith(str(ivy_folder()))))
 
 
-# Spark's JVM, if this process starts it: its output and that of its workers passes through here, and it can be ended.
-#
-# During the start, Ivy and the JVM print many lines that matter only if the start fails, so they are held back. Lines
-# after an interruption are dropped, because they are only about that.
+# Spark's JVM, if this process starts it: the output passes through here, and it can be ended. Ivy's and the JVM's
+# lines are held back in case the start fails. Lines after an interruption are only about that, and dropped.
 
 MOST_LINES = 2000  # lines held back during a start; the newest count
 SECONDS_TO_END = 5.0

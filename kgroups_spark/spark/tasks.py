@@ -1,8 +1,5 @@
-"""One shape for all work of tasks: each task gets a table, and returns lines. Without Spark, processes of this machine
-run the tasks.
-
-All code that reads or writes files in tasks uses a Runner.
-"""
+"""One shape for all work of tasks: each task gets a table, and returns lines; all code that reads or writes files in
+tasks uses a Runner. Without Spark, processes of this machine run the tasks."""
 
 from __future__ import annotations
 
@@ -51,9 +48,8 @@ def lines_in(reported: Iterable[Any]) -> list[Line]:
 
 def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
     kinds = pa.array([kind for kind, _ in lines], pa.string())
-    return pa.RecordBatch.from_arrays(
-        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=COLUMNS
-    )
+    payloads = pa.array([json.dumps(payload) for _, payload in lines], pa.string())
+    return pa.RecordBatch.from_arrays([kinds, payloads], names=COLUMNS)
 
 
 def numbers(tasks: int) -> list[pa.Table]:
@@ -108,8 +104,7 @@ class Processes:
             self._watchers.pop()
 
     def _forked(self, run: Task, given: Sequence[pa.Table]) -> Iterator[tuple[int, list[Line]]]:
-        """The number and lines of each task, in the order in which they end. Raises the error of the first that fails;
-        no process is left then."""
+        """The number and lines of each task, as they end. Raises the first error; no process is left then."""
         from multiprocessing import connection, get_context
 
         fork, children = get_context("fork"), dict[Any, Any]()

@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 # Delta's reader version of tables whose rows are exactly their files: no deletion vectors, no column mapping.
 PLAIN_READER = 1
 
-# Lists the columns with file statistics. Without it, deltalake 1.6 treats a column without statistics as one without
-# values, and a condition on it finds no rows.
+# Lists columns with statistics. deltalake 1.6 takes a column without them for one without values.
 STATISTICS = "delta.dataSkippingStatsColumns"
 
 SETTINGS = "SET TimeZone = 'UTC'"
@@ -200,10 +199,8 @@ class DuckDbLake:
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:
-    """A new connection with a view of every table, every view and every function, as of the last finished audit.
-
-    `storage_options` are deltalake's, for object stores. Times are TIMESTAMP WITH TIME ZONE, shown in UTC.
-    """
+    """A new connection with every table, view and function, as of the last finished audit; times in UTC, with time
+    zone. `storage_options` are deltalake's, for object stores."""
     lake = DuckDbLake(location, storage_options, reaches_files=True)
     lake.make(NAMES)
     lake.comment()
@@ -238,8 +235,7 @@ def _ledger(location: str, storage_options: dict[str, str] | None) -> DeltaTable
 
 
 def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
-    """The number of the last finished audit (0: none has finished), and of the newest audit in each table. Opens only
-    the newest files of the ledger."""
+    """The last finished audit (0: none) and the newest one in each table, from the ledger's newest files."""
     recorded: dict[int, pa.Scalar] = {}
     files = pa.table(ledger.get_add_actions(flatten=True)).to_pydict()
     newest = dict(zip(files["path"], files.get("max.audit_id", ()), strict=False))
@@ -367,8 +363,7 @@ def _refusals(location: str) -> Iterator[None]:
 
 
 def duckdb_reader(location: str, *, must: bool, say: Callable[[str], object] = lambda _: None) -> DuckDbReader | None:
-    """The lake, or None if DuckDB cannot read it; `say` gets the reason if it is in the lake. With `must`, raises
-    KgroupsError with the reason instead."""
+    """The lake, or None (with `must`: KgroupsError) if DuckDB cannot read it; `say` gets a reason in the lake."""
     reason = _why_not(location, must)
     if reason is None:
         from deltalake.exceptions import DeltaError
@@ -391,8 +386,7 @@ def _why_not(location: str, must: bool) -> str | None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         return f"{' and '.join(missing)} not installed ({how_to_install('read')})"
-    # Only Hadoop's settings may have the endpoint and the credentials of an object store. Our own session has those of
-    # AWS's tools, as deltalake has.
+    # Only Hadoop's settings may have a store's credentials. Our own session has those of AWS's tools, as deltalake.
     if not must and ":" in location and not location.startswith("file:") and may_have_catalog():
         return "it lies in an object store"
     return None

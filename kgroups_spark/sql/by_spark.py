@@ -74,11 +74,8 @@ def _with_inner(plan: Any) -> Iterator[Any]:
 
 
 def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES) -> int:
-    """Makes or replaces every table, view and function in the session. Returns the audit that they reflect; 0: none has
-    finished, and all are empty. They reflect it until they are registered again.
-
-    `names`: only these, in the order of their dependencies (sql/views.py).
-    """
+    """Makes or replaces tables, views and functions (`names`: only these, in the order of sql/views.py) in the session.
+    They reflect the audit that is returned (0: none, all are empty) until they are registered again."""
     tables = LakeAsOfAudit.last_finished(lake)
     make(spark, tables, names, again=True)
     return tables.audit_id

@@ -1,8 +1,5 @@
-"""A lake that is open for reading: the interface for all commands that print rows.
-
-DuckDB reads a lake in a folder, without Spark: an answer takes about a second. Spark reads a lake in a catalog, or one
-that DuckDB's reader of Delta does not support; that takes about ten seconds. The rows are the same.
-"""
+"""A lake that is open for reading: the interface for all commands that print rows. DuckDB reads a folder in a second,
+Spark in ten one in a catalog, or that DuckDB's reader of Delta does not support. The rows are the same."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ ROWS_AT_ONCE = 16_384
 
 
 class SqlError(KgroupsError):
-    """A query that the engine refused, with its message but not its stack trace. `is_of_name`: it does not know a name
-    in it."""
+    """A query that the engine refused, with its message. `is_of_name`: it does not know a name in it."""
 
     def __init__(self, *lines: str, is_of_name: bool = False) -> None:
         super().__init__(*lines)
@@ -77,11 +73,8 @@ def parameters_in(query: str, engine: Literal["duckdb", "spark"]) -> list[str]:
 
 
 class LakeReader(ABC):
-    """The tables, views and functions as of the last finished audit, and that audit's row of the ledger.
-
-    Rows are dicts: times as aware UTC datetimes, structs and maps as dicts, lists as lists, whole numbers as int; the
-    same by both engines.
-    """
+    """The tables, views and functions as of the last finished audit, and its row of the ledger. By both engines rows
+    are dicts: times as aware UTC datetimes, structs and maps as dicts, lists as lists, whole numbers as int."""
 
     engine: Literal["duckdb", "spark"]
     location: str
@@ -123,11 +116,8 @@ class LakeReader(ABC):
         return query
 
     def sql(self, query: str, **parameters: Any) -> Rows:
-        """A query's answer, over tables, views and functions.
-
-        Parameters appear in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The
-        text must be valid in both dialects. Raises SqlError.
-        """
+        """A query's answer, over tables, views and functions, valid in both dialects. Parameters appear as :name; they
+        are str, int, bool, None, datetime with a zone, or a list of str. Raises SqlError."""
         return to_rows(self.arrow(query, parameters))
 
     @cached_property
@@ -139,8 +129,7 @@ class LakeReader(ABC):
         return rows[0]
 
     def ledger_rows(self, conditions: Sequence[Condition], columns: Sequence[str] | None = None) -> Rows:
-        """Rows of the ledger, by number. All audits may have any number of rows: callers should ask for few rows, or
-        for few columns."""
+        """Rows of the ledger, by number: it may have very many, so callers ask for few rows or few columns."""
         return to_rows(self.table_rows("audits", columns, conditions).sort_by("audit_id"))
 
     def require_audit(self) -> None:
@@ -291,8 +280,7 @@ def _named_topics(names: Collection[str]) -> str:
 
 
 def of_known(reader: LakeReader, groups: list[str] | None, topics: list[TopicPartitions]) -> SqlCondition:
-    """The condition for rows of these groups (None: all) and topics (none: all). Raises KgroupsError for unknown
-    ones."""
+    """The condition for rows of these groups (None: all) and topics. Raises KgroupsError for unknown ones."""
     require_known(reader, groups or ())
     _require_known_topics(reader, topics, groups)
     return all_of(of_groups(groups), of_topics(topics))
@@ -326,8 +314,7 @@ def _require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions],
 
 
 def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
-    """A sentence for each of the named groups (None: for no group) that the brokers delete because it has no committed
-    offsets."""
+    """A sentence for each named group (None: none) that brokers delete, as it has no committed offsets."""
     if groups is None:
         return []
     chosen = of_groups(groups)
@@ -345,8 +332,7 @@ def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
 
 
 def about_waiting(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
-    """A sentence for each member of these groups (None: of all) that waits for partitions, and each member that holds
-    them."""
+    """A sentence for each member of these groups (None: all) that waits for partitions, and for each holder."""
     chosen = of_groups(groups)
     query = f"""
         SELECT group_id, wanted_by, held_by, is_asked, revoking_since, out_by, min(since) AS since,
@@ -444,10 +430,8 @@ def about_hanging(rows: Iterable[Row]) -> list[str]:
     return lines
 
 
-# Groups now or as of a moment, in the rows of `kgroups describe`: one for each offset, each member, or each group.
-#
-# A group may be in two partitions of __consumer_offsets: each is described by itself. The queries are templates:
-# FROM_NOW or FROM_THEN name the tables, `{chosen}` is the condition on groups.
+# Groups now or as of a moment, a row for each offset, each member, or each group in each offsets partition. Queries
+# are templates: FROM_NOW or FROM_THEN name the tables, `{chosen}` is the condition on groups.
 
 
 What = Literal["offsets", "members", "state"]

@@ -1,8 +1,5 @@
-"""The views' SQL in Spark's dialect: sqlglot's translation of DuckDB's, with its gaps filled.
-
-Only sessions of Spark pay for it, and they take seconds to start: 0.1 s to import sqlglot, then some ten milliseconds a
-view. DuckDB runs the files unchanged.
-"""
+"""The views' SQL in Spark's dialect: sqlglot's translation of DuckDB's, with its gaps filled. Sessions of Spark alone
+pay for it: 0.1 s to import sqlglot, then some ten milliseconds a view."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ from kgroups_spark.words import LAST_MS
 
 
 class Column(NamedTuple):
-    """A column, or a function's argument. `type`: Spark's name of it; None: the query's type. `default`: SQL
-    for an argument that may be left out."""
+    """A column or argument. `type`: Spark's name; None: the query's. `default`: SQL, it may be left out."""
 
     comment: str
     type: str | None = None
@@ -73,10 +72,8 @@ _RETURNS = re.compile(r"returns (\w+)")
 
 
 def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool) -> Definition:
-    """The definition in a file. `columns_of`: the columns of another table, view or function.
-
-    Raises ValueError for a line of the head in none of these forms, KeyError for an unknown column.
-    """
+    """The definition in a file. `columns_of`: the columns of another table, view or function. Raises ValueError for a
+    line of the head in none of these forms, KeyError for an unknown column."""
     head, query = text.split("\n\n", 1)
     lines = [line.removeprefix("--").strip() for line in head.splitlines()]
     arguments: dict[str, Column] = {}
@@ -227,10 +224,8 @@ class JsonField:
 
 
 def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
-    """The fields of a record type's value in any of its layouts, those of the released one first.
-
-    Raises ValueError if a field has two types.
-    """
+    """The fields of a record type's value in any layout, the released one's first. Raises ValueError if one has two
+    types."""
     names = tuple(message.layout for message in kind.layouts)
     found: dict[str, JsonField] = {}
     for message in kind.layouts:
@@ -244,8 +239,7 @@ def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
 def _fields(
     fields: Sequence[Field], versions: range, number: int | None, path: tuple[str, ...] = ()
 ) -> list[JsonField]:
-    """Fields of a message, or of one of its structs that exists in `versions`. `number`: the record type; None: blobs
-    are not parsed."""
+    """Fields of a message or struct that exists in `versions`. `number`: record type; None: blobs stay bytes."""
     found = []
     for field in fields:
         here = (*path, field.name)
@@ -564,10 +558,7 @@ def columns_of(name: str) -> Columns:
 
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
     """The statement that makes the view or function, in DuckDB without its comments. Raises FileNotFoundError for an
-    unknown name.
-
-    `audit_id`: the last finished audit of the view's lake, so that queries do not search the whole ledger for it.
-    """
+    unknown name. `audit_id`: the lake's last finished audit; queries need not search the whole ledger for it."""
     query = definition(name).query
     # Functions name the schema: in DuckDB a caller's WITH could hide the table.
     for form in (LAST_FINISHED, LAST_FINISHED.replace("FROM ", "FROM main.")) if audit_id is not None else ():
@@ -593,14 +584,12 @@ def known_history_sql(row: Mapping[str, datetime | None], dialect: Dialect) -> s
 
 
 def comments_sql() -> str:
-    """The statements that comment all views and functions in DuckDB, where all have been made: they take as long as to
-    make them."""
+    """The statements that comment all views and functions in DuckDB; they take as long as making them."""
     return "\n".join(duckdb_comments(name, definition(name)) for name in (*VIEWS, *FUNCTIONS))
 
 
 class Description(NamedTuple):
-    """Columns in their order with their comments; a scalar function has none. `arguments`: a function's, as SQL of
-    DuckDB."""
+    """Columns with comments; none of a scalar function. `arguments`: a function's, as SQL of DuckDB."""
 
     comment: str
     columns: dict[str, str]

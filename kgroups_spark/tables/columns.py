@@ -1,7 +1,5 @@
-"""The definition of a table's column: name, type, comment, and whether it may be null.
-
-They are Arrow's fields, so that readers of a lake need no Spark; spark_types.py converts them to Spark's types.
-"""
+"""The definition of a table's column: name, type, comment, and whether it may be null; as Arrow's fields, because
+readers of a lake need no Spark (spark_types.py converts them)."""
 
 from __future__ import annotations
 
@@ -129,17 +127,14 @@ class Condition(NamedTuple):
     def of(self, field: pc.Expression) -> pc.Expression:
         """The comparison of `field` with the value."""
         if self.comparison == "in":
-            return field.isin(self.value)
+            return field.isin(self.value) if self.value else pc.scalar(False)
         if self.comparison.startswith("is"):
             return field.is_null() if self.comparison == "is null" else field.is_valid()
         return _COMPARE[self.comparison](field, self.value)
 
     def may_hold(self, least: Any, greatest: Any) -> bool:
-        """Whether a file with these bounds (None: unknown) may hold a row that meets it.
-
-        Only bounds of whole numbers and of short texts can rule it out. Bounds of long texts may be truncated, and
-        those of times are texts in Delta's log.
-        """
+        """Whether a file with these bounds (None: unknown) may hold a row that meets it. Only bounds of whole numbers
+        and short texts can rule it out: long texts may be truncated, times are texts in Delta's log."""
         if self.comparison.startswith("is"):
             return True
         wanted: list[Any] = self.value if self.comparison == "in" else [self.value]
@@ -161,13 +156,16 @@ def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
 
 
 def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:
-    """Whether a file may hold a row that meets all of them; `bound("minValues", column)` is from Delta's log."""
-    return all(each.may_hold(bound("minValues", each.column), bound("maxValues", each.column)) for each in conditions)
+    """Whether a file may hold a row that meets all of them (none is in an empty list). `bound("minValues", column)`: by
+    Delta's log."""
+    return all(
+        each.value != [] and each.may_hold(bound("minValues", each.column), bound("maxValues", each.column))
+        for each in conditions
+    )
 
 
 def partitions_in_lots(rows: Mapping[int, int], at_once: int) -> Iterator[Condition]:
-    """Conditions that divide offsets partitions (with their number of rows), in order, into lots of `at_once` rows
-    or of one partition."""
+    """Conditions for lots of offsets partitions, in order, each of `at_once` rows or of one partition."""
     lot: list[int] = []
     for number in sorted(rows):
         if lot and sum(rows[each] for each in lot) + rows[number] > at_once:

@@ -23,11 +23,8 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 def table_of_rows(
     name: str, columns: Sequence[str] | None, rows: Sequence[Sequence[Any]], **constants: Any
 ) -> pa.Table:
-    """Rows of the table in the order of `columns` (None: the table's); `constants` are the same in all of them.
-
-    Times are epoch ms; None and Kafka's -1 become null. A time out of range becomes the nearest TIMESTAMP, so that a
-    commit from the year 50,000 does not expire today.
-    """
+    """Rows of the table in the order of `columns` (None: the table's), with the `constants`. Times are epoch ms; None
+    and -1 become null; one out of range becomes the nearest: a commit from the year 50,000 must not expire today."""
     if columns is None:
         columns = [name for name in arrow_schema(name).names if name not in constants]
     values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
@@ -41,8 +38,7 @@ def table_of_rows(
 
 
 def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, **constants: Any) -> pa.Table:
-    """The same from columns, in any order. A column that is neither among them nor constant is null, and others are
-    left out."""
+    """The same from columns in any order: others are left out, and a missing one is null unless constant."""
     arrays = []
     for field in arrow_schema(name):
         if field.name in constants or field.name not in columns:

@@ -17,8 +17,8 @@ class Log:
     Record n has the log timestamp T + n.
     """
 
-    def __init__(self, version: str = "4.3", *, recording: bool = False) -> None:
-        self.shard = Shard(release(version), 0, recording=recording)
+    def __init__(self, version: str = "4.3") -> None:
+        self.shard = Shard(release(version), 0)
         self.failed: dict[int, str] = {}
         self.rows: list[ReplayRow] = []
 

@@ -145,7 +145,7 @@ def lake_with(local, folder, tables, rng):
         order = rng.sample(range(len(table)), len(table))
         cuts = sorted(rng.sample(range(len(table) + 1), 3))
         for start, end in zip([0, *cuts], [*cuts, len(table)], strict=True):
-            part = PartWriter(name, lake.uri, 1).write(table.take(pa.array(order[start:end], pa.int64())))
+            part = PartWriter(name, lake.uri, 1).write([table.take(pa.array(order[start:end], pa.int64()))])
             lake.table(name).commit([part] if part else [], by="test", transaction=None)
     return lake
 

@@ -28,7 +28,7 @@ def parts_of(runner: Any, rows: DataFrame, writer: PartWriter) -> list[Part]:
     """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = writer.write_batches(batches)
+        part = writer.write(batches)
         yield line_batch([] if part is None else [("rows", asdict(part))])
 
     return [

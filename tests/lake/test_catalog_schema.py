@@ -53,13 +53,14 @@ def test_a_schema_gets_the_same_tables_as_a_folder(spark, lake, schema, chosen, 
     for name, table in TABLES.items():
         assert spark.table(f"`{schema}`.{name}").schema == table.schema, name
         assert lake.place.identifier(name) == f"`spark_catalog`.`{schema}`.`{name}`"
-        assert lake.table(name).properties() == table_properties(table)
+        assert lake.table(name).snapshot().properties == table_properties(table)
     for name in chosen.some(TABLES, 3):
         described = spark.sql(f"DESCRIBE TABLE EXTENDED {lake.place.identifier(name)}").where("col_name = 'Comment'")
         assert described.first()["data_type"] == TABLES[name].comment
         folder.create_table(TABLES[name])
-        assert lake.table(name).properties() == folder.table(name).properties()
-        assert json.loads(lake.table(name).schema_json()) == json.loads(folder.table(name).schema_json())
+        found, local = lake.table(name).snapshot(), folder.table(name).snapshot()
+        assert found.properties == local.properties
+        assert json.loads(found.metadata["schemaString"]) == json.loads(local.metadata["schemaString"])
     assert Path(lake.uri).name == "our läke"
 
 

@@ -101,7 +101,7 @@ CURES = {
 def test_the_line_has_the_table_the_file_and_the_cure(tmp_path, name, damage, said):
     with mock.patch.object(Lake, "stand_in", None):
         lake = Lake.create(Local(runner=LOOP), str(tmp_path / "lake"))
-        part = PartWriter(name, lake.uri, 1).write(tables_of("kip848-4.3")[name])
+        part = PartWriter(name, lake.uri, 1).write([tables_of("kip848-4.3")[name]])
         assert part is not None
         lake.table(name).commit([part], by="test", transaction=None)
         file = tmp_path / "lake" / name / Path(part.path).name

@@ -34,7 +34,7 @@ def table(tmp_path):
 
 def part(table, number):
     lake = table.path.rpartition("/")[0]
-    made = PartWriter(NAME, lake, number).write(rows_of(NAME, {"audit_id": number, "topic": f"t{number}"}))
+    made = PartWriter(NAME, lake, number).write([rows_of(NAME, {"audit_id": number, "topic": f"t{number}"})])
     assert made is not None
     return made
 
@@ -58,7 +58,9 @@ def topics(table):
 
 def says(table):
     files = sorted((file.path, file.size, json.dumps(file.stats)) for file in table.files())
-    return {"files": files, "properties": table.properties(), "schema": table.schema_json(), "at": table.version()}
+    found = table.snapshot()
+    schema = found.metadata["schemaString"]
+    return {"files": files, "properties": found.properties, "schema": schema, "at": found.version}
 
 
 def test_readers_need_no_version_before_a_checkpoint(table):
@@ -79,7 +81,7 @@ def test_readers_need_no_version_before_a_checkpoint(table):
 
 
 def removed(table):
-    return set(TableLog(LocalStore(), table.path)._snapshot().removes)
+    return set(TableLog(LocalStore(), table.path).snapshot().removes)
 
 
 def test_a_checkpoint_names_the_files_removed_in_the_last_week(table, monkeypatch):
@@ -117,8 +119,8 @@ def test_a_table_that_refuses_plain_files_or_their_removal_says_why(table):
     assert table.refusal() is None
     for version, (action, reason) in enumerate(
         [
-            ({"metaData": {**table._snapshot().metadata, "configuration": {"delta.appendOnly": "true"}}}, "appendOnly"),
-            ({"metaData": table._snapshot().metadata}, None),
+            ({"metaData": {**table.snapshot().metadata, "configuration": {"delta.appendOnly": "true"}}}, "appendOnly"),
+            ({"metaData": table.snapshot().metadata}, None),
             ({"protocol": {"minReaderVersion": 1, "minWriterVersion": 3}}, "has features of Delta"),
         ],
         start=1,

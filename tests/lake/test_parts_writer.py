@@ -25,7 +25,7 @@ def writer(tmp_path: Path) -> PartWriter:
 
 
 def written(writer: PartWriter, rows: pa.Table) -> tuple[pa.Table, dict]:
-    part = writer.write(rows)
+    part = writer.write([rows])
     assert part is not None
     path = Path(writer.lake_uri) / "offset_commits" / part.path
     assert (part.table, part.size, part.records) == ("offset_commits", path.stat().st_size, rows.num_rows)
@@ -84,7 +84,7 @@ def test_batches_become_one_part_with_bounds_over_all_of_them(writer):
         rows_of("offset_commits", {"log_offset": offset, "log_timestamp": MOMENT + timedelta(seconds=offset)})
         for offset in (5, 900, 17)
     ]
-    part = writer.write_batches([batches[0], batches[0].slice(0, 0), *batches[1:]])
+    part = writer.write([batches[0], batches[0].slice(0, 0), *batches[1:]])
     assert part is not None
     stats = json.loads(part.stats_json)
     assert (part.records, stats["minValues"]["log_offset"], stats["maxValues"]["log_offset"]) == (3, 5, 900)
@@ -92,27 +92,27 @@ def test_batches_become_one_part_with_bounds_over_all_of_them(writer):
 
 
 def test_no_rows_make_no_file(writer):
-    assert writer.write(arrow_schema("offset_commits").empty_table()) is None
+    assert writer.write([arrow_schema("offset_commits").empty_table()]) is None
     assert list((Path(writer.lake_uri) / "offset_commits").iterdir()) == []
 
 
 def test_rows_of_another_table_are_refused_with_every_difference(writer):
     rows = rows_of("offset_commits", {}).drop_columns(["topic"]).append_column("colour", pa.array(["red"]))
     with pytest.raises(ValueError, match="offset_commits: topic is missing, colour is not a column of it"):
-        writer.write(rows)
+        writer.write([rows])
 
 
 def test_a_null_where_none_is_allowed_is_refused(writer):
     rows = rows_of("offset_commits", {})
     column = rows.schema.get_field_index("group_id")
     with pytest.raises(ValueError, match="group_id"):
-        writer.write(rows.set_column(column, "group_id", pa.nulls(1, pa.string())))
+        writer.write([rows.set_column(column, "group_id", pa.nulls(1, pa.string()))])
 
 
 def test_a_table_with_lists_and_maps_is_written_unchanged(tmp_path):
     (tmp_path / "groups").mkdir()
     rows = rows_of("groups", {"resolved_regex_topics": [("a.*", ["ab", "ac"])]}, {"resolved_regex_topics": None})
-    part = PartWriter("groups", str(tmp_path), 1).write(rows)
+    part = PartWriter("groups", str(tmp_path), 1).write([rows])
     assert part is not None
     read = pq.read_table(tmp_path / "groups" / part.path)
     assert read["resolved_regex_topics"].to_pylist() == [[("a.*", ["ab", "ac"])], None]
@@ -138,7 +138,7 @@ def test_a_column_of_nulls_has_no_bounds(writer):
 def test_row_groups_of_the_ledger_have_few_rows(tmp_path):
     """A command reads one of them."""
     (tmp_path / "audits").mkdir()
-    part = PartWriter("audits", str(tmp_path), 1).write(rows_of("audits", *({"audit_id": n} for n in range(150))))
+    part = PartWriter("audits", str(tmp_path), 1).write([rows_of("audits", *({"audit_id": n} for n in range(150)))])
     assert part is not None
     assert pq.read_metadata(tmp_path / "audits" / part.path).num_row_groups == 2
 

@@ -220,7 +220,7 @@ def joined(audited, is_one):
         log = lake.table(CHECKPOINTS)
         files = list(filter(is_one, log.files()))
         assert len({file.bound("minValues", "audit_id") for file in files}) > 1
-        part = PartWriter(CHECKPOINTS, lake.uri, 99).write(lake.rows(CHECKPOINTS, files=files))
+        part = PartWriter(CHECKPOINTS, lake.uri, 99).write([lake.rows(CHECKPOINTS, files=files)])
         paths = {file.path for file in files}
         log.commit([part], by="OPTIMIZE", transaction=None, remove=lambda file: file.path in paths, changes_rows=False)
         assert newest_state(lake, CHECKPOINTS, 2) == 2
@@ -252,7 +252,7 @@ def taken_away(audited, offsets_partition):
         log, conditions = lake.table(CHECKPOINTS), rows_of_state(CHECKPOINTS, 2)
         rows = lake.rows(CHECKPOINTS, conditions=conditions)
         left = rows.filter([number != offsets_partition for number in rows["offsets_partition"].to_pylist()])
-        parts = [PartWriter(CHECKPOINTS, lake.uri, 2).write(left)] if offsets_partition is not None else []
+        parts = [PartWriter(CHECKPOINTS, lake.uri, 2).write([left])] if offsets_partition is not None else []
         log.commit(
             parts,
             by="a stranger",

@@ -133,7 +133,7 @@ class Audited(Reported):
             lake = Lake.open(self.session, self.lake)
             rows = [changed(row) for row in lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
             part = PartWriter("audits", lake.uri, self.audits).write(
-                pa.Table.from_pylist(rows, schema=arrow_schema("audits"))
+                [pa.Table.from_pylist(rows, schema=arrow_schema("audits"))]
             )
             lake.table("audits").commit([part], by="a test", transaction=None, remove=lambda _: True)
         self._read, self._left = {}, None

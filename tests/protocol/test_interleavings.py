@@ -226,7 +226,7 @@ def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials):
         other = replace(claim.row, owner="elsewhere 4711 123 its-uuid")
         log = trial.store.logs[f"file:{trial.folder}/audits"]
         at = next(n for n, version in enumerate(log) if '"kgroups-ledger", "version": 4' in version.text)
-        row = PartWriter("audits", str(trial.folder), 2).write(_arrow([other]))
+        row = PartWriter("audits", str(trial.folder), 2).write([_arrow([other])])
         assert row is not None
         *others, _ = log[at].text.splitlines()
         log[at] = Version.of(at, "\n".join([*others, json.dumps(_add(row, True))]))

@@ -98,13 +98,13 @@ class Played:
         return {
             "version": newest,
             "entries": [log.entry(number) is not None for number in range(newest + 2)],
-            "properties": log.properties(),
-            "schema": log.schema_json(),
+            "properties": log.snapshot().properties,
+            "schema": log.snapshot().metadata["schemaString"],
             "transactions": {app: log.last_transaction(app) for app in APPS},
             "files": [sorted(map(_seen, log.files(number))) for number in (None, *range(newest + 1))],
             "before": {(app, n): _version_as_of(log, app, n) for app in APPS for n in range(10)},
             "refusal": log.refusal(),
-            "features": log.features(),
+            "features": log.snapshot().features,
         }
 
 
@@ -175,7 +175,7 @@ def stores(spark, tmp_path):
 @pytest.fixture
 def part(tmp_path):
     (tmp_path / "made" / NAME).mkdir(parents=True)
-    made = PartWriter(NAME, str(tmp_path / "made"), 7).write(rows_of(NAME, {"audit_id": 7, "topic": "t"}))
+    made = PartWriter(NAME, str(tmp_path / "made"), 7).write([rows_of(NAME, {"audit_id": 7, "topic": "t"})])
     assert made is not None
     return made
 

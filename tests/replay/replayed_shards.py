@@ -47,7 +47,7 @@ def in_order(name: str, rows: Sequence[Row]) -> list[Row]:
 
 def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
     """The same by the shard of objects."""
-    shard = Shard(release(version), 0, recording=True)
+    shard = Shard(release(version), 0)
     shard.topics = NoTopics()
     events = shard.record_events(night(version).event_rules(0))
     found: dict[str, list[Row]] = {"quarantine": [], "transaction_markers": []}

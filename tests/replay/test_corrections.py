@@ -214,7 +214,7 @@ def test_a_corrected_group_leaves_versions_of_its_differences(monkeypatch):
 
 
 def shard_after(seed, version):
-    shard = Shard(release(version), 0, recording=True)
+    shard = Shard(release(version), 0)
     shard.topics = NoTopics()
     shard.record_events(night(version).event_rules(0))
     for row in random_log(seed):

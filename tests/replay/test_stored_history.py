@@ -53,7 +53,7 @@ class FromFiles:
     def put(self, name, *given):
         """One more file."""
         (self.folder / name).mkdir(exist_ok=True)
-        part = PartWriter(name, str(self.folder), 1).write(rows_of(name, *given))
+        part = PartWriter(name, str(self.folder), 1).write([rows_of(name, *given)])
         assert part is not None
         stats = json.loads(part.stats_json)
         bounds = tuple(stats[which]["offsets_partition"] for which in ("minValues", "maxValues"))

@@ -524,11 +524,11 @@ _committed_row = partial(tuple.__new__, CommittedRow)
 
 
 class Shard(Groups):
-    """The state of one partition. `recording`: keep version rows for `take_changes`."""
+    """The state of one partition, and version rows for `take_changes`."""
 
-    def __init__(self, release: Release, offsets_partition: int, *, recording: bool = False) -> None:
+    def __init__(self, release: Release, offsets_partition: int) -> None:
         self.offsets = OffsetMetadata(release)
-        super().__init__(release, offsets_partition, self.offsets, recording=recording)
+        super().__init__(release, offsets_partition, self.offsets)
         self.transactions = OpenTransactions()
         # Offsets that were removed, for the first commit after it. Kept only where events are reported.
         self.removed: dict[Slot, RemovedOffset] = {}

@@ -14,7 +14,6 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.spark.runner import frame_of
 from kgroups_spark.sql.views import (
     FUNCTIONS,
     KNOWN_HISTORY,
@@ -112,7 +111,7 @@ class InSpark:
 
     def table(self, name: str) -> DataFrame:
         rows = self.tables.get(name, arrow_schema(name).empty_table())
-        return frame_of(self.spark, rows, TABLES[name].schema)
+        return self.spark.createDataFrame(rows.combine_chunks(), TABLES[name].schema)
 
     def view_sql(self, name: str) -> str:
         return view_sql(name, "spark")

@@ -18,7 +18,6 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupR
 from kgroups_spark.messages.schema import parse_definition
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.spark.runner import frame_of
 from kgroups_spark.sql.views import RECORD_VIEWS, value_fields, view_sql
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
@@ -244,7 +243,8 @@ def by_duckdb(table):
 
 @pytest.fixture(scope="module")
 def by_spark(spark, table):
-    frame_of(spark, table, TABLES["group_records"].schema).createOrReplaceTempView("group_records")
+    frame = spark.createDataFrame(table.combine_chunks(), TABLES["group_records"].schema)
+    frame.createOrReplaceTempView("group_records")
     for name in RECORD_VIEWS:
         spark.sql(view_sql(name, "spark"))
     return spark

@@ -1,5 +1,4 @@
--- Share groups with committed offsets; the offsets and groups of the partition that never expire because its clean-up
--- fails at them: null if it does not.
+-- Share groups with committed offsets, and what never expires in a partition whose clean-up fails at them, else null.
 SELECT offsets_partition, group_id, offsets, log_offset, kept_offsets, kept_groups
 FROM (
   SELECT offsets_partition, group_id, count(*) AS offsets, max(committed_offsets.log_offset) AS log_offset

@@ -5,8 +5,7 @@
 -- longer owns, or a producer names the group without its generation. The commit overwrites the owner's. The log does not
 -- record who committed: look for manual commits after a rebalance, and pass groupMetadata() to sendOffsetsToTransaction
 
--- After the last change of a Stable group of consumers and its members, whose partitions and topics all have names: only
--- there the owners are known.
+-- After the last change of a Stable group of consumers with named topics and partitions: only then owners are known.
 WITH held AS (
   SELECT * FROM _held WHERE how = 'assigned'
 ),

@@ -4,8 +4,7 @@
 -- {offsets:is|are} still there: the coordinator runs no clean-up, could not load the partition, or the brokers'
 -- offsets.retention.minutes is not the {retention_ms:duration} that this audit used (kgroups audit --retention).[ {waits}]
 
--- Overdue for six checks of offsets.retention.check.interval.ms (if no broker reports it, the default of 600,000): no broker
--- is that late.
+-- Overdue for six checks of offsets.retention.check.interval.ms (default 600,000): no broker is that late.
 SELECT offsets_partition, group_id,
   CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END AS topic,
   coalesce(CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END, format('{:,} topics', count(DISTINCT topic))) AS where,

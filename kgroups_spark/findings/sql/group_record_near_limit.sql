@@ -4,8 +4,7 @@
 -- of 1.0 MB. If it grows beyond that, every rebalance of the group fails for all members, with only an unknown server
 -- error. Use fewer members or topics, an assignor with less user data, or raise max.message.bytes of __consumer_offsets
 
--- The last large record that is the newest about the group or one of its members. Earlier findings remain as long as that
--- is true.
+-- The last large record, as long as it is the newest about the group or one of its members.
 WITH large AS (
   SELECT offsets_partition, group_id, log_offset, record_name, size_bytes, NULL AS detail,
     CASE WHEN log_timestamp BETWEEN -62135596800000 AND 253402300799999 THEN make_timestamptz(log_timestamp * 1000) END

@@ -6,8 +6,7 @@
 -- loaded. Before a restart or an upgrade, keep a copy (kgroups export-offsets --all-groups) and check whether the record
 -- is still in the log
 
--- The first record of a partition, if the log still begins at or before it. A record can have two rows, from its decoding
--- and its replay.
+-- The first record, if the log still has it. A record can have two rows, from its decoding and its replay.
 SELECT CASE reason WHEN 'corrupt_batch' THEN 'checks no CRC, and may load other values or stop loading'
     ELSE 'would stop loading' END AS would, offsets_partition, log_offset, log_timestamp AS since, group_id, topic, partition, producer_id, reason,
   detail AS why, nullif((count(DISTINCT log_offset) OVER of_partition) - 1, 0) AS others

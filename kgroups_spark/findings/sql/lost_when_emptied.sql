@@ -5,8 +5,7 @@
 -- expire at the next check: unlike a classic group, this one has no grace period. Before a shutdown, let it commit every
 -- partition once, keep a copy (kgroups export-offsets {group_id:option}), or raise offsets.retention.minutes
 
--- In consumer and streams groups the retention counts from the commit, not from the moment when the group became Empty
--- (T53).
+-- In consumer and streams groups the retention counts from the commit, not from when the group became Empty (T53).
 SELECT offsets_partition, group_id,
   CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END AS topic,
   coalesce(CASE WHEN count(DISTINCT topic) = 1 THEN min(topic) END, format('{:,} topics', count(DISTINCT topic))) AS where,

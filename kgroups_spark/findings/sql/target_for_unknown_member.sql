@@ -4,8 +4,7 @@
 -- member. Nobody reads them until the next assignment. A coordinator that loads this log rejects the group's tombstone while
 -- the assignment exists. A member that joins triggers a new assignment
 
--- The newest target assignment of the member is not a tombstone, and its group exists. The finding remains until there is a
--- newer record.
+-- The member's newest target assignment is no tombstone, and its group exists, until there is a newer record.
 WITH newest AS (
   SELECT offsets_partition, group_id, member_id, log_offset, log_timestamp, value_version
   FROM target_records

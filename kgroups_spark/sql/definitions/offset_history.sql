@@ -30,8 +30,7 @@ WITH events AS (
 ),
 placed AS (
   SELECT *,
-    -- The record in effect with the highest log offset counts. If one marker commits several, the last is first here,
-    -- and the others take no effect.
+    -- The record in effect with the highest log offset counts: of those that one marker commits, the last.
     effective_log_offset IS NOT NULL
       AND log_offset = max(CASE WHEN effective_log_offset IS NOT NULL THEN log_offset END) OVER slot AS took_effect,
     last_value(owner IGNORE NULLS) OVER slot AS last_owner

@@ -8,8 +8,7 @@ WITH known AS (
     abs(CAST(java_hash(groups.group_id) AS BIGINT) % 2147483648) AS magnitude
   FROM main.groups
 ),
--- A number that fits a group divides the difference of its hash and its partition, so two groups leave few numbers to
--- try.
+-- A number that fits a group divides the difference of its hash and its partition: two groups leave few.
 two AS (
   SELECT min(magnitude - offsets_partition) AS least, max(magnitude - offsets_partition) AS most
   FROM known

@@ -134,8 +134,7 @@ events AS (
   FROM group_records
   WHERE record_type IN (4, 9, 15, 23) AND value_version IS NOT NULL
 ),
--- Changes before a rebalance caused it (a member's record is before the one that raises the epoch); changes
--- after it carry it out.
+-- Changes before a rebalance caused it (a member's record precedes the new epoch); later ones carry it out.
 placed AS (
   SELECT *,
     -- A static member stays the same member under another id.
@@ -168,8 +167,7 @@ not_yet AS (
     END AS more_behind
   FROM reaching
 ),
--- The rebalance does not end when the last such member leaves: that starts the next rebalance, or another member
--- replaces it.
+-- It does not end when the last such member leaves: that starts the next rebalance, or a member replaces it.
 carried AS (
   SELECT *,
     may_finish AND carries_out.member_count + sum(more_behind) OVER (

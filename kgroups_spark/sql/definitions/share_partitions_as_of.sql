@@ -51,8 +51,7 @@ states AS (
   FROM records
   GROUP BY state_partition, group_id, topic_id, partition
 ),
--- The last removal of each group, or its last version of another type. The log of __consumer_offsets may have lost the
--- tombstone of its list (R6).
+-- The last removal or other type of each group: the log may have lost the tombstone of its list (R6).
 ends AS (
   SELECT versions.offsets_partition, versions.group_id, max(versions.log_offset) AS log_offset
   FROM main.group_versions AS versions
