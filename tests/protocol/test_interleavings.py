@@ -20,7 +20,6 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED
 from kgroups_spark.lake.ledger import Ledger, _arrow
 from kgroups_spark.lake.parts import PartWriter
-from kgroups_spark.lake.store import _add
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.protocol.fake_delta import FakeStore, Version, fake_lake, in_this_process
@@ -228,8 +227,9 @@ def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials):
         at = next(n for n, version in enumerate(log) if '"kgroups-ledger", "version": 4' in version.text)
         row = PartWriter("audits", str(trial.folder), 2).write([_arrow([other])])
         assert row is not None
-        *others, _ = log[at].text.splitlines()
-        log[at] = Version.of(at, "\n".join([*others, json.dumps(_add(row, True))]))
+        *others, last = log[at].text.splitlines()
+        add = json.loads(last)["add"] | {"path": row.path, "size": row.size, "stats": row.stats_json}
+        log[at] = Version.of(at, "\n".join([*others, json.dumps({"add": add})]))
         for forbidden in (claim.check, claim.finish):
             with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 2 \(process 4711 on elsewhere, .*has claimed"):
                 forbidden()
