@@ -43,7 +43,8 @@ class JoinedLog:
 
     @classmethod
     def over(cls, partitions: Sequence[int], ends: Mapping[int, int]) -> JoinedLog:
-        """The log of ascending partitions, which end at `ends`. Raises KgroupsError for impossible offsets."""
+        """The log of ascending partitions. `ends`: log offsets after the last record of each. Raises KgroupsError for
+        offsets that no broker writes."""
         sizes = [ends[number] + 1 for number in partitions[:-1]]
         if sum(sizes) > LARGEST_KEY:
             largest = max(partitions[:-1], key=lambda number: ends[number])
@@ -76,7 +77,8 @@ class JoinedLog:
         return with_columns(rows, **{name: pc.add(rows[name], pa.array(self.starts[self.number_of(rows)]))})
 
     def parted(self, rows: pa.Table, by: str = "log_offset") -> dict[str, pa.ChunkedArray | pa.Array]:
-        """These columns as in the partitions' own logs, and offsets_partition, which the column `by` shows."""
+        """The columns of rows with log offsets of this log: those of their partition instead, and offsets_partition.
+        `by`: the column that shows the partition."""
         number = self.number_at(numbers(rows[by]))
         columns = by_name(rows) | {"offsets_partition": pa.array(self.partitions[number].astype(np.int32))}
         start = pa.array(self.starts[number])
@@ -90,7 +92,8 @@ ALONE = JoinedLog.over([0], {})
 
 @dataclass(frozen=True, eq=False)
 class Markers:
-    """k control records of a log, ascending. Times in ms, -1 for none; `outcome`: COMMIT, ABORT or NEITHER."""
+    """k control records of a log, ascending by log offset. Times in ms, -1 for none; `outcome` is COMMIT, ABORT or
+    NEITHER."""
 
     log: JoinedLog
     log_offset: I64
@@ -132,7 +135,8 @@ class Places:
         return cls(len(known) + 1, low, known)
 
     def keys(self, owner: I64, log_offset: I64) -> I64:
-        """One number for each owner and log offset, ascending by both; only of log offsets that `over` got."""
+        """One number for each owner and log offset, ascending by both. Log offsets are those that were given to
+        `over`."""
         if self._known is not None:
             return owner * self.span + np.searchsorted(self._known, log_offset)
         return owner * self.span + np.minimum(log_offset - self._low, self.span - 1)
@@ -198,7 +202,8 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 # A group: the number of its offsets partition in a log, and its name.
 GroupKey = tuple[int, str]
 
-# A record of type 0 or 1. Times are epoch ms; history keeps the bytes of those too large for a TIMESTAMP.
+# A record of type 0 or 1. Times are epoch ms as in the record; history keeps the bytes of values with a time that does
+# not fit a TIMESTAMP.
 OFFSET_RECORDS = pa.schema(
     [
         ("log_offset", pa.int64()),
@@ -247,8 +252,11 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class Commits:
-    """n records of types 0 and 1 in any order, as numbers. `is_readable`: the release reads a value of that version
-    (true for tombstones). `waits`: it is a value that waits for a marker. Producer -1: none."""
+    """n records of types 0 and 1 in any order, as the numbers that decide their outcome.
+
+    `is_readable`: the release reads a value of that version (always true for tombstones). `waits`: it is a value that
+    waits for a marker. Producer -1: none.
+    """
 
     log_offset: I64
     slot: I64

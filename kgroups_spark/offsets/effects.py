@@ -188,7 +188,8 @@ class Effects:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The slots of a range: their records (OFFSET_RECORDS, saved ones first), the outcome, and removed offsets."""
+    """The slots of a range: their records (OFFSET_RECORDS, the saved ones first), the outcome of these, and the removed
+    offsets of the saved state with their slots."""
 
     records: pa.Table
     saved_rows: int
@@ -248,7 +249,8 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
 
 
 def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
-    """Whether it is newer than all records of its slot in effect before it, since the last tombstone."""
+    """Whether a row's record is newer than every other record of its slot that took effect before it and after the last
+    tombstone."""
     stretch = np.cumsum(starts | np.concatenate([[False], is_tombstone[:-1]]))
     base = stretch * (len(newness) + int(newness.max(initial=0)) + 2)
     newest = np.maximum.accumulate(base + newness + 1) - base
@@ -257,8 +259,10 @@ def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
     return np.asarray(newness + 1 > before)
 
 
-# Moves of committed offsets: backwards, to another topic id, or forward while the group had no members. Nearly all
-# move forward: that is an event only if the group has members at other times (`climbs`).
+# Moves of committed offsets: backwards, to another topic id, or forward while the group had no members.
+#
+# The fold already has each slot's previous offset. Nearly all commits move forward. Such a move is an event only if the
+# group has members at other times but had none then: `climbs` needs the quiet times of these groups.
 
 
 # An effect with its place in the log and the slot's offset from there on.
@@ -316,7 +320,8 @@ def moves(folded: Fold) -> I64:
 
 
 def climbs(folded: Fold, quiet: Quiet) -> I64:
-    """Effects that moved an offset forward in quiet times, with no transaction or new topic id, as a reset does."""
+    """Effects that moved an offset forward in quiet times, outside of transactions and with the same topic id, as an
+    admin reset does."""
     effects, slots = folded.effects, folded.commits.slots
     if not len(quiet.group) or not len(effects):
         return np.zeros(0, np.int64)

@@ -1,4 +1,5 @@
-"""Which committed offsets a clean-up removes, by the group's conditions, then each offset's own."""
+"""Which committed offsets a clean-up removes, by the group's conditions, then each offset's topic, transaction and
+time."""
 
 from __future__ import annotations
 
@@ -26,8 +27,10 @@ NOWHERE = -1
 
 
 def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
-    """The index of a row of `among` with the same values, for each row of `wanted`; NOWHERE: there is none. As in SQL a
-    null equals nothing."""
+    """The index of a row of the columns `among` with the same values, for each row of `wanted`; NOWHERE: there is none.
+
+    A null equals nothing, as in SQL.
+    """
     if not len(wanted[0]) or not len(among[0]):
         return np.full(len(wanted[0]), NOWHERE)
     of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
@@ -48,7 +51,8 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
 
 
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The distinct rows of each table that the other lacks; nulls are equal, dictionaries become texts."""
+    """The rows of each table that the other does not have. Both have the same columns and distinct rows; a null equals
+    a null, and dictionaries become texts."""
     names = one.column_names
     sides = [
         plain(each).append_column("is_other", pa.repeat(is_other, len(each)))
@@ -180,8 +184,11 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
 
 
 def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa.Table, rules: ExpiryRules) -> Flags:
-    """Whether the clean-up of each row's offsets partition throws, so that nothing in it expires: a share group there
-    has committed offsets (rows of `offsets`; 4.0 and 4.4, see ExpiryRules.share_offsets_end_clean_up)."""
+    """Whether the clean-up of each row's offsets partition ends with an exception, so that nothing in it expires: a
+    share group there has committed offsets (4.0 and 4.4, see ExpiryRules.share_offsets_end_clean_up).
+
+    Each table has offsets_partition. `offsets`, with a row for each committed offset, and `groups` also have group_id.
+    """
     if not rules.share_offsets_end_clean_up:
         return np.zeros(rows.num_rows, bool)
     share = groups.filter(pc.equal(groups["group_type"], "share"))
@@ -310,7 +317,8 @@ def offset_expiry(
     reason = np.where(is_skipped & np.isin(reason, EXPIRES + WAITS), CLEAN_UP_FAILS, reason)
     has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
     base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
-    # The due time if the last member left at as_of: no topic is subscribed, and a classic group's retention begins.
+    # The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
+    # group begins.
     from_now = np.full(len(group), storable(as_of + retention_ms))
     if_waiting = first_known(expire_ms, from_now)
     if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
@@ -360,9 +368,10 @@ def group_expiry(
 ) -> pa.Table:
     """One row for each group, in their order: whether a clean-up at `as_of` deletes it, why not, and when it will.
 
-    `offset_expiry`: of the same tables and arguments. `held_groups` (offsets_partition, group_id): 3.8 to 4.0.0 believe
-    them in a transaction without a pending offset (KAFKA-19164). deletes_at is null if time alone changes nothing, and
-    `as_of` for an Empty group without offsets: the next check removes it, whatever the retention.
+    `offset_expiry` is the result of the function of that name for the same tables and arguments. `held_groups`
+    (offsets_partition, group_id): groups that a coordinator of 3.8 to 4.0.0 believes to be in a transaction although it
+    has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
+    nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
     """
     # The last element is for orphans, the row NOWHERE.
     group = rows_among(offset_expiry.select(GROUP).columns, groups.select(GROUP).columns)

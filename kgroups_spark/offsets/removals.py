@@ -1,6 +1,10 @@
-"""Removals by tombstones, and the newest REMEMBERED removals of an offsets partition: for the first commit after one
-(`offset_restarted`), and so that a second tombstone is not reported. Only here one slot depends on others, so
-tombstones, which are few, are handled one by one, those of all groups together."""
+"""Removals by tombstones, and the removals that a shard remembers.
+
+A removed offset is remembered for the first commit after the removal (`offset_restarted`), and so that a second
+tombstone is not reported. An offsets partition remembers the newest REMEMBERED removals and drops the oldest first.
+Only here one slot depends on others. So tombstones, which are few, are handled one by one, those of all groups
+together.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,10 @@ class Remembered:
 
 
 def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place: I64) -> Flags:
-    """Whether owners (a group, all groups of a topic) have committed offsets left right after a place. `born`, `gone`:
-    (owner, place) where each slot of the shard got and lost its offset."""
+    """Whether a group, or all groups of a topic, have committed offsets left right after a place.
+
+    `born`, `gone`: (owner, place) of each slot that received and lost its committed offset, in the whole shard.
+    """
     if not len(owner):
         return np.zeros(0, np.bool_)
     steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])
@@ -205,15 +211,19 @@ class ShardRemovals:
         return is_any_left((np.concatenate(born), born_at), (owner[removes], gone[removes]), owner, gone)
 
 
-# Since when groups have offsets, for the replay of groups. Java (`first_values`): a value creates a simple group if
-# there is none, and only the group's tombstone removes it. Scala (`holdings`): a group without metadata exists exactly
-# as long as it has offsets, including pending ones.
+# Since when groups have offsets: the only facts on offsets that the replay of groups needs.
+#
+# Java (`first_values`): a value creates a simple group if there is none, and only a tombstone of the group removes it.
+# Scala (`holdings`): a group without metadata exists exactly as long as it has offsets, including pending ones.
 
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """Whether a group has committed and pending offsets, from the log offset `since` to its next row; before the first
-    none. Sorted by group (number in Slots) and `since`; each row changes one flag."""
+    """Whether a group has committed and pending offsets, from the log offset `since` to the group's next row.
+
+    Rows are sorted by group (number in Slots) and `since`; each changes one of the two flags. Before its first row a
+    group has no offsets.
+    """
 
     group: I64
     since: I64
@@ -258,16 +268,20 @@ def merged(found: Holdings, starts: Flags, groups: int) -> Holdings:
 
 
 def first_values(commits: Commits, ends: I64, saved_rows: int) -> I64:
-    """Records that are a group's first value in the log (but for the first `saved_rows`, whose groups are in the
-    state), or after one of its `ends` (group and log offset): tombstones of types 2 to 23, which may have removed it. A
-    value that the release does not read creates no group."""
+    """Records that are a group's first value in the log, or the first after one of its `ends` (rows of group and log
+    offset). The first `saved_rows` records do not count: the saved state has their groups.
+
+    Ends are the tombstones of types 2 to 23, which may have removed the group. A value that the release does not read
+    creates no group.
+    """
     row = saved_rows + np.flatnonzero((commits.is_readable & ~commits.is_tombstone)[saved_rows:])
     if not len(row):
         return row
     group, log_offset = commits.slots.group[commits.slot[row]], commits.log_offset[row]
     places = Places.over(len(commits.slots.groups), log_offset, ends[:, 1])
     keys = np.sort(places.keys(ends[:, 0], ends[:, 1]))
-    # The number of ends before the value, in all groups up to its own, plus the group's: one for each stretch.
+    # The number of ends before the value, in its own and all earlier groups, plus the group's number: one number for
+    # each stretch.
     stretch = (np.searchsorted(keys, places.keys(group, log_offset)) if len(keys) else 0) + group
     first = np.full(int(stretch.max()) + 1, NEVER)
     np.minimum.at(first, stretch, log_offset)

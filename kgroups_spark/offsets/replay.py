@@ -129,7 +129,8 @@ class ReplayedOffsets:
 def replay_offsets(
     state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[SlotRange] = ALL_SLOTS
 ) -> ReplayedOffsets:
-    """Replays a log by ascending ranges of all slots, one at a time in memory; a joined log has one."""
+    """Replays the offsets of a log. `ranges` ascend and cover all slots; memory holds one at a time. Only the log of
+    one offsets partition has several."""
     ranges, markers, folds = list(ranges), history.markers, _Folds(state, history, release)
     only = fold_range(state, history, release, ranges[0]) if len(ranges) == 1 else None
     for slots in ranges:
@@ -200,7 +201,8 @@ _SCHEMAS = {
 
 
 class _Folds:
-    """Collects the results. `noted`: NOTED_PRODUCERS, the end of the last transaction, whether to forget then."""
+    """Collects the results of the ranges. `noted`: a row of NOTED_PRODUCERS, the end of its last transaction, and
+    whether the producer is no longer noted then."""
 
     def __init__(self, saved: OffsetState, history: OffsetHistory, release: Release) -> None:
         self._history, self._release = history, release
@@ -287,8 +289,11 @@ def markers_of(transaction_markers: pa.Table, log: JoinedLog) -> Markers:
 
 
 def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
-    """Transactional rows of `group_records` and `quarantine`; of its whole batches (is_transactional null) those with a
-    producer, because only transactions have one."""
+    """Transactional rows of `group_records` and `quarantine`.
+
+    Rows of quarantine without is_transactional are whole batches: those with a producer count as transactional, because
+    only transactions have one.
+    """
     names = ["log_offset", "log_timestamp", "producer_id"]
     reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")
     is_record = pc.and_(pc.not_equal(reason, "corrupt_batch"), pc.greater(quarantine.column("record_count"), 0))

@@ -23,9 +23,11 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.records.columns import ranks
 from kgroups_spark.tables.rows import no_rows, numbers
 
-# Open and ended transactions of an offsets partition, as in the log: from a producer's first transactional record
-# after its last marker to its next one, of any epoch (T25). Producer ids without the transactional bit open none (T28).
-# Transactions cross groups: each fold returns its part, and `combined` adds the parts up.
+# Open and ended transactions of an offsets partition, as in the log, whatever the coordinator's state.
+#
+# A transaction begins with a producer's first transactional record after its last marker and ends with its next marker,
+# of any epoch (T25). Producer ids without the transactional bit open none (T28). Transactions cross groups: each fold
+# returns its part of them, and `combined` adds the parts up.
 
 
 _NUMBERS = ("producer_id", "end", "start_offset", "open_since", "producer_epoch", "epoch_at", "offset_count")
@@ -108,7 +110,8 @@ def transactions_of(records: TransactionalRecords, markers: Markers) -> Transact
 
 
 def combined(parts: list[Transactions], log: JoinedLog) -> Transactions:
-    """The parts added up, a row a transaction: open ones by partition and producer, then others by marker."""
+    """The parts added up: one row a transaction. Open ones come first, by offsets partition and producer, then the
+    others by marker."""
     producer_id, end, start, since, epoch, epoch_at, count = (
         np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS
     )
@@ -156,8 +159,10 @@ def _least_of_each(order: I64, is_start: Flags, values: I64) -> I64:
 
 
 def ends_of(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
-    """For each transactional record the log offset of the marker (COMMIT or ABORT) that ended its transaction; NEVER:
-    it is open."""
+    """For each transactional record the log offset of the marker that ended its transaction; NEVER: it is open.
+
+    Markers that are neither COMMIT nor ABORT end no transaction.
+    """
     ends = markers.ends()
     marker = next_marker(producer_id, log_offset, ends)
     return np.where(marker >= 0, ends.log_offset[marker], NEVER) if len(ends) else np.full(len(marker), NEVER)

@@ -45,8 +45,10 @@ def find_records(
     data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Where each of the counts[i] records between first[i] and end[i] starts (after its length) and stops, in log
-    order, and which batches are not filled exactly. `data` needs 32 readable bytes after the last end, and counts must
-    be believable (0 <= 7 * count <= bytes), because that bounds the memory."""
+    order, and which batches are not filled exactly. `data` needs 32 readable bytes after the last end.
+
+    The caller must check that every count is believable (0 <= 7 * count <= bytes), because that bounds the memory.
+    """
     total = int(counts.sum())
     start, stop = np.empty(total, np.int64), np.empty(total, np.int64)
     by_count = np.argsort(-counts, kind="stable")
@@ -180,8 +182,10 @@ _read_length = struct.Struct(">i").unpack_from
 
 
 def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.int64], bool]:
-    """Edges of the whole batches from `start`: m + 1 positions; and whether the bytes after the last can still become a
-    batch with more data: not if their length is impossible."""
+    """Edges of the whole batches from `start`: m + 1 positions, the last one after the last batch.
+
+    Also whether the bytes there can still become a batch with more data: false if their length is impossible.
+    """
     edges: list[int] = []
     add, pos, may_go_on = edges.append, start, True
     while pos + LENGTH_END <= filled:
@@ -201,8 +205,12 @@ def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.in
 def read_headers(
     data: NDArray[np.uint8], edges: NDArray[np.int64], position: int
 ) -> tuple[BatchColumns, NDArray[np.int64]]:
-    """Headers of the batches at edges[:-1] and their base timestamps (ms); the buffer is at `position` in the file.
-    Offset and count of a compressed message of magic 0 or 1 are those of its last message."""
+    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's position in the
+    file.
+
+    The header of a compressed message of magic 0 or 1 has neither its first offset nor its count. Base offset and count
+    are those of its last message then.
+    """
     starts = edges[:-1]
     # One gather of packed structs is many times cheaper than one of each field.
     header = unaligned(data, f"V{HEADER_BYTES}")[starts].view(HEADER)
@@ -321,8 +329,12 @@ def too_many(count: int) -> str:
 
 
 def require_order(batches: BatchColumns, above: int) -> None:
-    """Raises BadBatches for batches that begin at or below an offset that was read before, `above` for the first one.
-    Headers are in order, but a compressed message of magic 0 or 1 shows its first offset only when decompressed."""
+    """Raises BadBatches for batches that begin at or below an offset that was read before. `above`: the last offset
+    before the first batch.
+
+    The headers are in order already. But the first offset of a compressed message of magic 0 or 1 is known only after
+    decompression.
+    """
     before = np.maximum.accumulate(np.concatenate([[above], batches.last_offset[:-1]]))
     _refuse(
         np.flatnonzero(batches.base_offset <= before),
@@ -331,8 +343,10 @@ def require_order(batches: BatchColumns, above: int) -> None:
 
 
 def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:
-    """The records of batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer of at
-    least one batch, which ends after OPENED_BYTES. Raises BadBatches."""
+    """The records of the batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer.
+
+    The new buffer ends after OPENED_BYTES, so it may hold fewer batches, but at least one. Raises BadBatches.
+    """
     bodies, codecs = Bodies(data, edges[:-1] + HEADER_BYTES, edges[1:]), batches.attributes & CODEC_MASK
     if not codecs.any():
         return bodies
@@ -402,8 +416,11 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
 def in_order_of_records(
     offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns
 ) -> NDArray[np.int64]:
-    """The offsets; in batches with odd ones (KAFKA-8722) records are numbered from the batch's first offset on, as
-    Kafka's loader looks at no order. Raises BadBatches for those that have no room for their records."""
+    """The offsets; in batches with odd ones (KAFKA-8722) the records are numbered from the batch's first offset on.
+
+    Kafka's loader looks at no order: it applies the records as they follow each other. Raises BadBatches for batches
+    with odd offsets that have no room for their records.
+    """
     odd = _with_odd_offsets(offset, batch, batches)
     if not odd.size:
         return offset
@@ -426,8 +443,10 @@ def _odd_offsets(batches: BatchColumns, i: int) -> str:
     return f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
 
 
-# Checksums at a cost that stays linear: thousands of headers in a damaged file may claim the same megabytes. Sound
-# batches are summed once. Beyond some times the bytes read so far, a larger claim counts as wrong.
+# Checksums of batches in a file that is read forward, at a cost that stays linear, however large claimed lengths are.
+#
+# Sound batches are summed once, each by itself. In a damaged file, thousands of headers may claim the same megabytes.
+# Beyond some times the bytes that the file gave so far, a larger claim counts as wrong without a sum.
 
 SMALL_BYTES = 1 << 10  # that are always summed
 MOST_SUMMED = 16  # times the bytes seen so far
@@ -512,7 +531,10 @@ def decode_legacy(
     data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns
 ) -> tuple[RecordColumns, int]:
     """The records of outer messages at edges[i] .. edges[i + 1], and the number of those messages: compressed ones stop
-    after OPENED_BYTES. Raises BadBatches if any is unsound."""
+    after OPENED_BYTES.
+
+    Raises BadBatches if any is unsound.
+    """
     messages = open_messages(data, edges, batches)
     count = int(messages.batch[-1]) + 1
     return decode_messages(messages, batches[:count]), count

@@ -41,8 +41,10 @@ class Undecompressable(Exception):
 
 
 def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
-    """The decompressed records, LARGEST_BODY bytes at most. Bytes after the end of the compressed streams are ignored,
-    as in Kafka. Raises Undecompressable, and nothing else."""
+    """The decompressed records, LARGEST_BODY bytes at most. Raises Undecompressable, and nothing else.
+
+    Bytes after the end of the compressed streams are ignored, as in Kafka.
+    """
     try:
         if codec == GZIP:
             return _streams(data, partial(zlib.decompressobj, GZIP_HEADER), GZIP_STEP, (GZIP_MAGIC,))

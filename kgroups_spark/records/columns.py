@@ -1,5 +1,7 @@
-"""The result of reading a log: columns of batches, columns of records, and corrupt batches; in log order, one element
-for each batch (m) or record (n)."""
+"""The result of reading a log: columns of batches, columns of records, and corrupt batches.
+
+Arrays of one object are in log order and have one element for each batch (m) or record (n).
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,10 @@ class BatchColumns:
 
 @dataclass(frozen=True, eq=False)
 class RecordColumns:
-    """Records of whole batches. Keys and values are slices of `data`: data[start : start + length], valid until the
-    next columns are requested, because `data` may be reused."""
+    """Records of whole batches. Keys and values are slices of `data`: data[start : start + length].
+
+    `data` may be reused: it is valid until the next columns are requested.
+    """
 
     data: NDArray[np.uint8]  # padded: 32 bytes after any start are readable
     batches: BatchColumns
@@ -156,8 +160,11 @@ _INLINE = 12  # a binary view of up to 12 bytes holds them itself
 
 
 def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.BinaryArray:
-    """data[start : start + length] of each row, copied; null if the length is below 0. At most 2 GiB in all; 12 bytes
-    after any start must be readable. (Arrow's binary view: int32 length, 4 bytes, int32 buffer, int32 position.)"""
+    """data[start : start + length] of each row, copied; null if the length is below 0. At most 2 GiB in all. 12 bytes
+    after any start must be readable.
+
+    The layout is Arrow's variable-size binary view: int32 length, first 4 bytes, int32 buffer, int32 position in it.
+    """
     is_null = lengths < 0
     views = np.zeros((len(starts), 4), np.int32)
     views[:, 0] = np.maximum(lengths, 0)
@@ -230,8 +237,10 @@ LONG_BYTES = 10
 def read_varints(
     data: NDArray[np.uint8], pos: NDArray[np.int64], max_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers at `pos`, the positions after them, and the rows whose number does not end within max_bytes, which
-    the buffer must hold from each position."""
+    """The numbers at `pos`, the positions after them, and the rows whose number does not end within max_bytes.
+
+    Reads up to max_bytes from each position, which the buffer must hold.
+    """
     byte = data[pos]
     number = (byte & 0x7F).astype(np.uint64)
     after = pos + 1

@@ -1,5 +1,9 @@
-"""The search for sound batches among damaged ones. A CRC does not cover a batch's position, length, offset and leader
-epoch. So: is the offset in order, where does the next sound batch start, which fields can be believed?"""
+"""The search for sound batches among damaged ones.
+
+A batch's CRC covers neither its position, its length, its offset nor its leader epoch. This module therefore answers
+three questions about bytes of a log: is the offset in order, where does the next sound batch start, and which fields of
+a damaged header can be believed.
+"""
 
 from __future__ import annotations
 
@@ -136,8 +140,11 @@ class Found(NamedTuple):
 def find_batch(
     data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums
 ) -> Found | None:
-    """The first position from `start` of a batch with the right CRC and offsets above `above`, or, unless the file ends
-    with the buffer (`at_end`), of one that needs more data; None: none. Linear over all searches with `sums`."""
+    """The first position from `start` of a batch with the right CRC and offsets above `above`, or of one that would
+    need more data, unless the file ends with the buffer (`at_end`). None: there is none.
+
+    The cost is linear in the bytes searched, over all searches with the same `sums`.
+    """
     buffer, low, step, stop = data.data, start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
     while low < stop:
         high = min(low + step, stop)
@@ -192,8 +199,11 @@ def confirmed_epoch(epoch: int | None, before: int | None, by_checkpoint: int | 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The facts of a segment besides its bytes. No batch begins below `floor`, all end below `below` (None: not known).
-    `ends_log`: no batch is after the segment. `committed_to`: the high watermark (None: not known)."""
+    """The facts of a segment besides its bytes, at the offset where its reading begins.
+
+    No batch begins below `floor`, and all end below `below` (None: not known). `ends_log`: no batch is after the
+    segment. `committed_to`: the high watermark (None: not known).
+    """
 
     floor: int = 0
     below: int | None = None

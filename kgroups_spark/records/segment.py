@@ -1,5 +1,8 @@
-"""A log segment read from front to back: its records, and the bytes that cannot be read. A batch that its records do
-not fill exactly is a CorruptBatch, never read in part. Reading ends, and raises no error for the content."""
+"""A log segment read from front to back: its records, and the bytes that cannot be read.
+
+The scan returns sound batches. Their records must fill them exactly: a batch whose records do not is
+returned as CorruptBatch, never in part. Reading always ends, and never raises because of the content.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,10 @@ class BinaryFile(Protocol):
 
 
 class Window:
-    """The bytes `position` .. `position + filled` of a file as `data` (with padding after) and `view`; moved to the
-    buffer's front only when half of it is free."""
+    """The bytes `position` .. `position + filled` of a file as `data` (with padding after) and `view`.
+
+    Bytes are moved to the buffer's front only when half of it is free.
+    """
 
     def __init__(self, file: BinaryFile, position: int, end: int | None, size: int) -> None:
         self._file = file
@@ -106,9 +111,12 @@ class Window:
         self.view = self.data.data
 
 
-# A log segment's sound batches, in runs, and the bytes that are none, in log order, without their records. Each batch
-# of a chunk is checked: length, magic, CRC, order of offsets. After a bad one the scan goes on at its own end if
-# batches from there on lead to a sound one, else where the first one starts: all skipped is one CorruptBatch.
+# A log segment's sound batches, in runs, and the bytes that are none, in log order. Records are not read here.
+#
+# The file is read in chunks of whole batches. Each batch is checked: length, magic, CRC, order of offsets. A batch that
+# fails is returned as CorruptBatch. The scan goes on at the next sound batch: at the damaged one's own end if batches
+# from there on lead to a sound one, else at the first position where one starts: all that is skipped is one
+# CorruptBatch. It always ends, and never raises because of the content.
 
 
 SMALLEST_CHUNK = 1 << 8
@@ -208,9 +216,12 @@ class SegmentScan:
         return min(certain, max(count - LOOK_AHEAD, 0) + int(waiting[0])) if waiting.size else certain
 
     def _confirmed(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], take: int) -> int:
-        """The number of the first batches of the run that can be believed, `take` at most: without the log's last one
-        if its offset is not in order or not confirmed (`Bounds`), and one right before it that is not in order with it.
-        A sound batch that follows after damage confirms or refutes the last one."""
+        """The number of the first batches of the run that can be believed, `take` if nothing else is said: the log's
+        last batch is held back if its offset is not in order or not confirmed (`Bounds`), down to 0 batches.
+
+        With it goes a batch right before it that is not in order with it. If a sound batch follows after damage, it
+        confirms or refutes the last one.
+        """
         sound, good = np.flatnonzero(is_sound), np.flatnonzero(is_good)
         if not sound.size or is_good[take:].any():
             return take

@@ -217,8 +217,11 @@ class CorrectedAt:
 
 
 def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
-    """The corrections among rows `reread` of an offsets partition, in log order; of one entry at a log offset the
-    newest audit's. Those of another state format cannot be read, and are left out."""
+    """The corrections among rows `reread` of an offsets partition, in log order.
+
+    If several have the same entry at the same log offset, the newest audit's counts. An entry of another state format
+    is left out, because this release cannot read it.
+    """
     rows = reread.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
     found = []
     for log_offset, of_place in groupby(rows, key=lambda row: row["log_offset"]):
@@ -236,8 +239,11 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
 def corrected_changes(
     replay: ShardReplay, log_offset: int, find: Callable[[LogState], Sequence[Correction]], history_from: int = 0
 ) -> Generator[Output, None, LogState]:
-    """The changes of a replay up to `log_offset`, whose state is then corrected (`find`: by the state) and returned.
-    Versions before `history_from` are left out, because history has them already."""
+    """The changes of a replay up to `log_offset`, whose state is then corrected: returns that state.
+
+    find          state -> the corrections to make in it
+    history_from  versions before this log offset are left out, because history has them already
+    """
     last: list[Output] = []
 
     def new(rows: pa.Table) -> pa.Table:
@@ -269,8 +275,10 @@ def corrected_changes(
 
 @dataclass(eq=False)
 class HistoryReplay(ShardReplay):
-    """The replay of a log, in pieces that end where corrections are: only a log of one partition has any. Versions
-    before `history_from` are left out, because history has them already."""
+    """The replay of a log, in pieces that end where corrections are: only a log of one partition has any.
+
+    history_from  versions before this log offset are left out, because history has them already
+    """
 
     corrections: Sequence[CorrectedAt] = ()
     history_from: int = 0
@@ -290,7 +298,10 @@ class HistoryReplay(ShardReplay):
         self.unreadable = pa.concat_tables(piece.unreadable for piece in (*pieces, self))
 
 
-# R6: an offsets partition whose log was read again from its start corrects the carried state (see above).
+# R6: an offsets partition whose log was read again from its start corrects the state carried from audit to audit.
+#
+# The cleaner may have removed tombstones and markers before an audit read them. The carried state then still has what
+# they ended. The log, read from its start, is right.
 
 
 @dataclass(eq=False, kw_only=True)

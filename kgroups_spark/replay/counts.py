@@ -1,5 +1,8 @@
-"""Counts of the records in a range, by group and hour of log time: rows of `group_traffic`. The replay of the partition
-adds up those of its ranges."""
+"""Counts of the records in a range, by group and hour of log time: the rows of `group_traffic`.
+
+Several ranges of one offsets partition may have records of the same group and hour. So a range passes its rows on to
+the replay of the partition, which adds them up.
+"""
 
 from __future__ import annotations
 

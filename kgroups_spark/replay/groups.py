@@ -150,8 +150,10 @@ class HeldByColumns:
         return row if row >= start and end else None
 
 
-# Steps of offsets that matter to groups, in log order. Values create groups, tombstones remove offsets, and in the
-# Scala coordinator a marker may remove a group's last one.
+# Steps of offsets that matter to groups, in log order.
+#
+# Values create groups, tombstones remove offsets, and in the Scala coordinator a marker may remove a group's last
+# offset.
 
 
 class ValueStep(NamedTuple):
@@ -242,8 +244,10 @@ class PlacedRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShardHistory:
-    """Rows of a log, with its log offsets. Group records and markers are sorted by log offset; `commits`: a range of
-    slots -> its rows."""
+    """Rows of a log, with its log offsets. Group records and markers are sorted by log offset.
+
+    commits  a range of slots -> its rows of `offset_commits`
+    """
 
     log: JoinedLog
     commits: Callable[[SlotRange], pa.Table]

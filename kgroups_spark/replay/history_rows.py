@@ -36,8 +36,10 @@ from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, tabl
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
-# Transactional rows of a range wait here for their producer's next marker; at the end of the range they keep a null
-# outcome. So one pass is enough, and memory holds only the rows of open transactions.
+# The outcomes of transactional rows of a range: rows wait here until their producer's next marker is read.
+#
+# A row of a transaction that is open at the end of the range keeps a null outcome. So one pass over the bytes is
+# enough, and memory holds only the rows of open transactions.
 
 
 OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
@@ -316,8 +318,11 @@ class HistoryRows:
 
 
 def load_fails(what: Undecodable, release: Release) -> bool:
-    """Whether the load of a coordinator of the release would fail at the record: it skips a type that it does not know,
-    whatever the value (KIP-915), and fails at any other record that it cannot decode."""
+    """Whether the load of a coordinator of the release would fail at the record.
+
+    It skips a type that it does not know, whatever the value (KIP-915). Any other record that it cannot decode ends its
+    load.
+    """
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True
     return release.fails_to_read(what.record_type, what.value_version)
@@ -342,8 +347,10 @@ def corrupt_batch_rows(
     return table_of_rows("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
 
 
-# Undecodable records in quarantine, decoded again by newer software: a record that now decodes becomes a row of its
-# table under this audit, which its row of quarantine names (`resolved_by`) and no longer counts.
+# Undecodable records in quarantine, decoded again by software that knows more types and versions.
+#
+# A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
+# audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch, so it is null.
 
 
 # The tables for a record that now decodes, and for its counts.

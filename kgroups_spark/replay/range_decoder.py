@@ -1,5 +1,7 @@
-"""Stage 1: the bytes of one range -> rows of the history tables, in one pass, chunk by chunk. Offset commits stay
-columns throughout; the few other records are decoded one by one."""
+"""Stage 1: the bytes of one range -> rows of the history tables.
+
+One pass, chunk by chunk. Offset commits stay columns throughout; the few other records are decoded one by one.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +81,12 @@ class RangeDecoder:
         self.progress = self.progresses[0]
 
     def outputs(self) -> Iterator[Output]:
-        """Rows of the history tables, markers without their transaction, and (unless it is read again) damage and
-        `group_traffic`. Rows of offset_commits are sorted by offsets partition, group, topic, partition and log offset;
-        texts are dictionaries. A partition that cannot be read is given up, if there are others."""
+        """Rows of the history tables: markers without the transaction that they ended, and the counts for
+        `group_traffic`. A range that is read again has neither counts nor damage.
+
+        Rows of offset_commits come sorted by offsets partition, group, topic, partition and log offset; texts are
+        dictionaries. A partition that turns out not to be readable is given up, if there are others.
+        """
         waiting = list[Chunk]()
         for number, log_range in enumerate(self._ranges):
             progress, partition = self.progresses[number], self._partitions[number]
@@ -248,8 +253,10 @@ class PartitionReading(Generic[Decoder]):
     decoder: Callable[[LogRange], Decoder]
 
     def decoders(self) -> Iterator[Decoder]:
-        """A decoder for each range, to be read to its end before the next one. Ranges after the planned ones have the
-        next numbers. Raises the errors of the log, among others NotReadable."""
+        """A decoder for each range; the caller reads each to its end before it takes the next one.
+
+        Ranges after the planned ones have the next numbers. Raises the errors of the log, among others NotReadable.
+        """
         piece = self.ranges[-1].pieces[-1]
         if not isinstance(piece, FetchPiece):
             yield from map(self.decoder, self.ranges)

@@ -42,8 +42,11 @@ CHECK_MS = 10 * UNITS_MS["m"]
 
 @dataclass
 class LogTimes:
-    """The newest log time of one range that counts (None: none does), and those after `latest_ms`, which do not: their
-    number, and the latest with its record's log offset. All fields have types of JSON."""
+    """The newest log time of one range that counts, and the times ahead of the clock. All fields have types of JSON.
+
+    `latest_ms`: later times do not count. `newest_ms` None: no time counts. `ahead_ms`, `ahead_offset`: the latest time
+    that does not count, and its record's log offset; `ahead_records`: the number of records with such times.
+    """
 
     latest_ms: int = LAST_MS
     newest_ms: int | None = None
@@ -74,8 +77,11 @@ def newest_time(times: Iterable[LogTimes], known: Iterable[int] = ()) -> int | N
 def ahead_notes(
     times: Sequence[tuple[int, LogTimes]], clock_ms: int, newest_ms: int | None, before_ms: int | None
 ) -> list[str]:
-    """A note on the records that are ahead of `clock_ms`, the audit's clock: the latest, and their number. `times`: of
-    the ranges, with their partitions. `newest_ms`: the newest that counts; `before_ms`: of the audit before."""
+    """A note on the records that are ahead of `clock_ms`, the audit's clock: the latest of them, and their number.
+
+    `times`: those of the ranges, with their offsets partitions. `newest_ms`: the newest time that counts, None: none
+    does. `before_ms`: the one of the audit before, None: there was none.
+    """
     ahead = [(each.ahead_ms, partition, each.ahead_offset) for partition, each in times if each.ahead_records]
     clock = f"more than a day ahead of this machine's clock ({format_utc(clock_ms)})"
     if newest_ms is None and (ahead or before_ms is not None):
@@ -93,13 +99,16 @@ def ahead_notes(
 
 
 def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, before_ms: int | None) -> Judged:
-    """The moment of a live audit's decisions, ms, and notes on how the clocks were weighed. Brokers do not say their
-    time; their records do.
+    """The moment of a live audit's decisions, ms, and notes on how the clocks were weighed. A broker's answers do not
+    contain its time; its records do.
 
-    `clock_ms`: this machine's clock when log ends were requested. `newest_ms`: the newest time that counts.
-    `appended_ms`: the newest of records appended since (None: none). `before_ms`: as_of of the previous audit. Never
-    before `newest_ms`, nor before `before_ms` unless that is a day ahead of the clock; not after `appended_ms`. In an
-    idle cluster this clock is believed, with a note if the log is ten minutes older.
+    `clock_ms`: this machine's clock when the log ends were requested. `newest_ms`: the newest time in the log that
+    counts. `appended_ms`: the newest time of the records appended since then; None: there are none. `before_ms`: as_of
+    of the previous audit.
+
+    The result is never before `newest_ms`, and never before `before_ms` unless that is more than a day ahead of the
+    clock. It is not after `appended_ms`, because that was stamped later. An idle cluster gives no time: then this
+    machine's clock is believed, with a note if the log's newest time is more than ten minutes old.
     """
     newest = clock_ms if newest_ms is None else newest_ms
     as_of, note = max(clock_ms, newest), None
@@ -147,12 +156,13 @@ Offset = TypeVar("Offset", int, None)
 
 @dataclass(frozen=True)
 class LogRange:
-    """Consecutive segments or offsets of one offsets partition, its `number`-th range, with records from `start_offset`
-    to before `end_offset` (None: to the log's end).
+    """Consecutive segments or offsets of one offsets partition, its `number`-th range, without records below
+    `start_offset` and from `end_offset` on (None: to the log's end).
 
-    `known_corrupt`: file name and position of damage that quarantine has. `is_reread`: only the replay needs it again;
-    `only_if_missing`: it is read only if offsets are missing in the partition's new span. `ends_log`: its last segment
-    is the log's last, which may have a half-written tail.
+    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: an earlier
+    audit read the range, and only the replay needs it again. `ends_log`: its last segment is the log's last, which may
+    have a half-written tail. `only_if_missing`: it is read only if offsets are missing in the new span of the
+    partition.
     """
 
     offsets_partition: int
@@ -218,8 +228,11 @@ WORTH_NEIGHBOURS = 1.2
 
 
 def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
-    """The ranges of each of at most `tasks` tasks, with about the same number of bytes, none empty: neighbours if that
-    costs little, because a query for one partition then opens few files."""
+    """The ranges of each of at most `tasks` tasks, with about the same number of bytes; no task is empty.
+
+    A task gets neighbouring offsets partitions if that costs little: its parts are then about few partitions, and a
+    query for one partition opens few files. Otherwise only the weight decides.
+    """
     if not ranges:
         return []
     tasks = max(1, min(tasks, len(ranges)))
@@ -230,8 +243,11 @@ def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange
 
 
 def ranges_by_fetcher(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
-    """The ranges of live partitions of each task, by bytes. A task reads from one broker, which has at most
-    FETCHERS_PER_BROKER tasks, whatever the number of slots; it has all ranges of its partitions."""
+    """The ranges of live partitions of each task, with about the same number of bytes. A task reads from one broker, a
+    broker has at most FETCHERS_PER_BROKER tasks, and a task has all ranges of its partitions.
+
+    So no broker has more fetchers than that, whatever the number of slots.
+    """
     by_partition: dict[int, list[LogRange]] = {}
     for log_range in ranges:
         by_partition.setdefault(log_range.offsets_partition, []).append(log_range)

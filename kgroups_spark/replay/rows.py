@@ -259,9 +259,11 @@ def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, 
 def move_event_rows(
     moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, log: JoinedLog, **constants: Any
 ) -> pa.Table:
-    """Moves (MOVES, in any order) and events of groups at values and markers of a log, as rows of `group_events`,
-    numbered from 0 at each log offset: by group, topic and partition, a group before its offsets. `times`: the facts of
-    the groups; at a marker those before it removes groups."""
+    """Moves (MOVES, in any order) and events of groups at values and markers of a log, as rows of `group_events`. They
+    are numbered from 0 at each log offset: by group, topic and partition, a group before its offsets.
+
+    `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
+    """
     others = pa.Table.from_pylist([event._asdict() | {"rank": 0} for event in of_groups], _ROWS)
     by_marker, at = flags(moves["by_marker"]), numbers(moves["log_offset"])
     groups = zip(log.number_at(at).tolist(), moves.column("group_id").to_pylist(), strict=True)

@@ -1,5 +1,9 @@
-"""The replay of a log through its coordinator shards: history in, rows of the tables and new state out. Pure: no Spark,
-no files, no clock. A log is an offsets partition, or small ones laid end to end (JoinedLog)."""
+"""The replay of a log through its coordinator shards: history in, rows of the tables and new state out.
+
+The log is an offsets partition, or several small ones that are laid end to end (offsets.columns.JoinedLog). It has the
+form of Spark's mapGroupsWithState: values in log order, a state that goes in and a state that is returned. It is pure:
+no Spark, no files, no clock.
+"""
 
 from __future__ import annotations
 

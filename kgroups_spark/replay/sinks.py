@@ -1,5 +1,7 @@
-"""The destination of the rows of tasks: they write Parquet files, and the driver commits those that they name, not
-those of a task that fails or runs twice."""
+"""The destination of the rows of tasks: they write Parquet files, and the driver commits the files that they name.
+
+A task that fails or runs twice leaves files that no commit names.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,11 @@ AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 
 
 class Growing(NamedTuple):
-    """Rows of a kind: those that wait (`rows`, `size_bytes`: asking Arrow with each table takes quadratic time), and
-    the part with the rows before them, which had `written` rows: it may have got others since."""
+    """Rows of a kind: those that wait, and the part that has the rows before them.
+
+    rows, size_bytes   of those that wait: asking Arrow again with each new table would take quadratic time
+    written            rows of the part: it may have got others since then
+    """
 
     waiting: tuple[pa.Table, ...] = ()
     rows: int = 0
@@ -85,8 +90,10 @@ def order_of_night(name: str) -> list[str]:
 
 
 class PartCollector:
-    """Packs the rows of a task into few parts per table, row group by row group. Rows that come in order wait only
-    until they are worth a row group."""
+    """Packs the rows of a task into few parts per table, row group by row group.
+
+    Rows that come in order wait only until they are worth a row group: a small offsets partition is not.
+    """
 
     def __init__(self, lake_uri: str, audit_id: int) -> None:
         self._lake_uri, self._audit_id = lake_uri, audit_id

@@ -1,5 +1,7 @@
-"""Stage 1 as Spark runs it: tasks read ranges of the log, which are small and part of the function, and return rows of
-history and the progress of each."""
+"""Stage 1 as Spark runs it: tasks read ranges of the log, and return rows of history and the progress of each range.
+
+A task finds its ranges by its number: they are small and part of the function.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,11 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 
 @contextmanager
 def no_cycle_collector() -> Iterator[None]:
-    """Disables the collector in the block: groups and offsets are trees, without cycles. Its searches of a whole shard
-    cost two fifths of an audit's Python time."""
+    """Disables the collector within the block.
+
+    Groups and offsets are trees, freed when their last reference goes. The collector would search a whole shard for
+    cycles, again and again while it grows, which costs two fifths of an audit's Python time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -358,8 +358,10 @@ class StateRangeDecoder:
         return name, table_of_rows(name, None, rows, **place, **more)
 
 
-# One partition of `__share_group_state` or `__transaction_state`, read and replayed by one task at once: no record is
-# about a key of another partition, and there are no transactions, so nothing has to wait.
+# One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
+#
+# One task reads a partition and replays it at the same time: no record is about a key of another partition, and there
+# are no transactions, so there is nothing to combine, to sort or to wait for.
 
 
 Place = tuple[str, int]

@@ -1,5 +1,8 @@
-"""The history that a lake has stored, as plain data for a replay: the driver decides which rows count, and the task
-that replays a shard reads the files and drops the others."""
+"""The history that a lake has stored, as a replay takes it: which rows of which files count.
+
+A rebuild, the keeping of states and a comparison of releases replay it. It is plain data: the driver decides which rows
+count, and the task that replays a shard reads the files and drops the other rows.
+"""
 
 from __future__ import annotations
 
@@ -113,8 +116,11 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class TaskShards:
-    """The shards of each task, and the number of records in each. A lake of many nights has as many files, each with
-    rows of most shards: small shards are read together, or opening them would cost most."""
+    """The shards of each task, and the number of records in each.
+
+    A lake of many nights has as many files, each with rows of most shards. Opening them for every shard would cost more
+    than everything else. So small shards are read together.
+    """
 
     shards: tuple[tuple[int, ...], ...]
     records: Mapping[int, int]
