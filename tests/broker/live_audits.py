@@ -63,11 +63,11 @@ def commit(address: str, group: str, offset: int, times: int = 1, metadata_bytes
     for time in range(times):
         metadata = f"{time} ".ljust(metadata_bytes, "m")
         offsets = [TopicPartition(TOPIC, p, offset + time + p, metadata) for p in range(PARTITIONS)]
-        until(f"{group} has committed", lambda offsets=offsets: _is_committed(consumer, offsets))  # type: ignore[misc]
+        until(f"{group} has committed", lambda offsets=offsets: is_committed(consumer, offsets))  # type: ignore[misc]
     consumer.close()
 
 
-def _is_committed(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
+def is_committed(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
     try:
         return not any(each.error for each in consumer.commit(offsets=offsets, asynchronous=False) or ())
     except KafkaException as error:

@@ -24,7 +24,7 @@ from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.replay.state_logs import ClusterFact
 from tests.broker.brokers import Brokers, Security, until
-from tests.broker.live_audits import last_finished
+from tests.broker.live_audits import is_committed, last_finished
 from tests.broker.members import SILENT
 from tests.chosen import one_of
 from tests.nights.lakes import rows
@@ -66,7 +66,7 @@ class Client:
     def commit(self, group, *offsets):
         consumer = Consumer({**self.settings, "group.id": group}, logger=SILENT)
         try:
-            consumer.commit(offsets=list(offsets), asynchronous=False)
+            until(f"{group} has committed", lambda: is_committed(consumer, list(offsets)))
         finally:
             consumer.close()
 
