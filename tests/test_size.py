@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
     "kgroups_spark": {"code": 29_498, "lines": 45_890, "files": 148, "folders": 15},
-    "tests": {"code": 35_500, "lines": 52_410, "files": 304, "folders": 34},
+    "tests": {"code": 35_510, "lines": 52_410, "files": 304, "folders": 34},
 }
 LONGEST_FILE = 771
 
