@@ -79,7 +79,8 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
 
 
 def _plain_socket(address: Address, deadline: float) -> socket.socket:
-    """Connected, to the first of the name's addresses that answers. Raises Disconnected."""
+    """Connected, to the first of the name's addresses that answers; each has the time until the deadline. Raises
+    Disconnected."""
     try:
         plain = socket.create_connection(address, seconds_until(deadline))
     except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError

@@ -19,8 +19,9 @@ from pyarrow import fs
 
 from kgroups_spark.errors import NotReadable, UsageError
 
-# A store that pyarrow cannot open here, and the local folder that stands in for it: tasks get and return files with
-# their rows (spark/runner.py), and the driver copies them by Hadoop. Other code opens URIs of the store.
+# A store that pyarrow cannot open in this process, and the local folder that the process uses instead. Spark carries a
+# task's files to it and from it (spark/runner.py). The driver copies files by Hadoop. All other code uses the store's
+# URIs.
 
 
 _stand_ins: dict[str, StandIn] = {}
