@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher, get_close_matches
-from string import Formatter
 from typing import Any, TypeVar
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -325,25 +324,23 @@ FORMS: dict[str, Callable[[Any], str]] = {
 }
 
 
-class _Sentence(Formatter):
-    def format_field(self, value: Any, form: str) -> str:
-        if form.startswith("counted "):
-            return counted(value, form.removeprefix("counted "))
-        if "|" in form:
-            return form.split("|")[bool(value != 1)]
-        return FORMS[form](value)
-
-
-_SENTENCE = _Sentence()
+_FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+
+
+def _shown(value: Any, form: str) -> str:
+    if form.startswith("counted "):
+        return counted(value, form.removeprefix("counted "))
+    if "|" in form:
+        return form.split("|")[bool(value != 1)]
+    return FORMS[form](value)
 
 
 def filled(text: str, row: Mapping[str, Any]) -> str:
     def optional(part: re.Match[str]) -> str:
-        names = [name for _, name, _, _ in _SENTENCE.parse(part[1]) if name]
-        return "" if any(row[name] is None for name in names) else part[1]
+        return "" if any(row[name] is None for name, _ in _FIELD.findall(part[1])) else part[1]
 
-    return _SENTENCE.vformat(_OPTIONAL.sub(optional, text), (), row)
+    return _FIELD.sub(lambda field: _shown(row[field[1]], field[2] or ""), _OPTIONAL.sub(optional, text))
 
 
 # Work divided among tasks by its weight.
