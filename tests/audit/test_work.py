@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -103,16 +104,16 @@ def test_a_live_audit_never_judges_earlier_than_the_one_before(appended):
 SLOTS = 2
 
 
-def shards_by_task(state, read):
+def shards_by_task(state, read, of_groups=0):
     """The shards of each task, where the saved state has so many rows and the night has read so many records."""
     lake: Any = SimpleNamespace(runner=Processes(SLOTS))
     partitions = tuple(PartitionProgress(number, 0, 1) for number in state.keys() | read.keys())
     before = AuditRow(1, "finished", "t", datetime(2026, 1, 1, tzinfo=UTC), partitions=partitions)
     settings = AuditSettings("4.3", 1, "option", 1, 0)
     work = AuditWork(lake, None, AuditPlan([], None), before, SavedState(1, rows=state), settings, print)
-    return work.shards_by_task(
-        [RangeProgress(number, 0, 0, 1, records=records) for number, records in read.items()]
-    ).shards
+    counts = Counter({(0, 1): 10, (2, 3): of_groups})
+    progress = [RangeProgress(each, 0, 0, 1, records=n, record_counts=counts) for each, n in read.items()]
+    return work.shards_by_task(progress).shards
 
 
 def test_a_small_night_is_one_task():
@@ -122,5 +123,6 @@ def test_a_small_night_is_one_task():
 def test_a_shards_weight_counts_the_rows_of_its_state_and_the_records_read():
     large = RECORDS_OF_A_TASK
     assert shards_by_task({0: large, 1: large, 2: 10}, {0: large, 2: 2 * large}) == ((2,), (0,), (1,))
+    assert len(shards_by_task({}, {0: 10, 1: 10}, of_groups=large // 100)) == 2
     # No more than twice as many as can run at the same time.
     assert len(shards_by_task({}, dict.fromkeys(range(9), large))) == 2 * SLOTS
