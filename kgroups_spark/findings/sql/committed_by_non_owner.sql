@@ -6,10 +6,7 @@
 -- record who committed: look for manual commits after a rebalance, and pass groupMetadata() to sendOffsetsToTransaction
 
 -- After the last change of a Stable group of consumers with named topics and partitions: only then owners are known.
-WITH held AS (
-  SELECT * FROM _held WHERE how = 'assigned'
-),
-changed AS (
+WITH changed AS (
   SELECT offsets_partition, group_id, greatest(groups.log_offset, members.log_offset) AS changed_at
   FROM groups
   LEFT JOIN (
@@ -17,11 +14,12 @@ changed AS (
     FROM group_members
     GROUP BY ALL
   ) AS members USING (offsets_partition, group_id)
-  WHERE state = 'Stable' AND protocol_type = 'consumer' AND is_unread IS NOT TRUE
-    AND (offsets_partition, group_id) NOT IN (SELECT (offsets_partition, group_id) FROM held WHERE topic IS NULL)
+  WHERE protocol_type = 'consumer' AND is_unread IS NOT TRUE
+    AND (offsets_partition, group_id) NOT IN (
+      SELECT (offsets_partition, group_id) FROM _held WHERE how = 'assigned' AND topic IS NULL
+    )
 )
 SELECT offsets_partition, group_id, topic, partition, log_offset, commit_timestamp AS since
-FROM committed_offsets
+FROM _not_held
 JOIN changed USING (offsets_partition, group_id)
-ANTI JOIN held USING (offsets_partition, group_id, topic, partition)
 WHERE log_offset > changed_at

@@ -13,11 +13,10 @@ WITH subscribed AS (
   UNION
   SELECT offsets_partition, group_id, unnest(flatten(map_values(resolved_regex_topics))) FROM groups
 )
-SELECT offsets_partition, group_id, topic, partition, committed.log_offset
-FROM committed_offsets AS committed
+SELECT offsets_partition, group_id, topic, partition, _not_held.log_offset
+FROM _not_held
 JOIN groups USING (offsets_partition, group_id)
 SEMI JOIN subscribed USING (offsets_partition, group_id, topic)
-ANTI JOIN (SELECT * FROM _held WHERE how = 'assigned') AS held USING (offsets_partition, group_id, topic, partition)
 ANTI JOIN (
   SELECT offsets_partition, group_id
   FROM group_members
@@ -28,4 +27,4 @@ ANTI JOIN (
   SELECT topic, partition FROM topic_offsets WHERE audit_id = $audit_id AND status <> 'ok'
 ) USING (topic, partition)
 ANTI JOIN (SELECT topic FROM topics GROUP BY topic HAVING count(*) > 1) USING (topic)
-WHERE state = 'Stable' AND (group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer')
+WHERE group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer'
