@@ -101,7 +101,7 @@ def require_lake(location: str) -> None:
 # File systems by the scheme of a URI: of Spark 4.2's jars (META-INF/services of hadoop-client-api 3.5.0), and of
 # pyarrow.fs.FileSystem.from_uri (23.0), with Hadoop's names for them (sources/files.py).
 OF_SPARK = (*SCHEMES, "file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "http", "https", "ftp")
-OF_PYARROW = (*SCHEMES, "file", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "wasbs", "mock")
+OF_PYARROW = (*SCHEMES, "file", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "mock")
 
 
 def require_file_system(option: str, locations: Iterable[str], known: Iterable[str], advice: str = "") -> None:

@@ -452,12 +452,8 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
         location = location.removeprefix("file:")
     if "://" not in location:
         return fs.LocalFileSystem(), str(Path(location).expanduser().absolute())
-    scheme, rest = location.split("://", 1)
-    system, inside = fs.FileSystem.from_uri(f"{PYARROWS_SCHEME.get(scheme, scheme)}://{rest}")
+    system, inside = fs.FileSystem.from_uri(location)
     return system, inside
-
-
-PYARROWS_SCHEME = {"wasbs": "abfss"}
 
 
 def path_in(folder: str, name: str) -> str:
