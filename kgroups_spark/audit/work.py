@@ -183,8 +183,10 @@ class KnownNames:
 
     def no_count_fits(self, progress: list[RangeProgress]) -> bool:
         """Whether the partition count is unknown because the groups of some partitions contradict each other."""
+        if self._reported_count is not None:
+            return False
         fitting = self._fitting(progress)
-        return self._reported_count is None and bool(fitting) and not counts_in_all(fitting)
+        return bool(fitting) and not counts_in_all(fitting)
 
     def topics(self, progress: list[RangeProgress]) -> TopicNames:
         """The names of topic ids that any audit has seen."""

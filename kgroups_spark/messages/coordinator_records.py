@@ -10,6 +10,7 @@ Rules, in their order, the same for all logs (semantics as in CoordinatorRecordS
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ def java_hash(text: str) -> int:
     """String.hashCode, signed 32 bit, over UTF-16 code units: a character beyond the BMP counts as two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     result = 0
-    for i in range(0, len(units), 2):
-        result = (31 * result + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        result = (31 * result + unit) & 0xFFFFFFFF
     return result - 0x100000000 if result & _SIGN else result
 
 
