@@ -13,11 +13,11 @@ from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
+from tests.coordinator.log_rows import ReplayRow
 from tests.coordinator.records import Log, T
 from tests.logs.dense_logs import dense_log
 from tests.nights.nights_here import How, audit
 from tests.offsets.log_tables import history_of, replayed, table
-from tests.twin.shard import ReplayRow
 
 # A record's fate at the end of the log, by what the package found of it.
 
