@@ -13,7 +13,6 @@ from kgroups_spark.records.segment import read_segment
 from tests.slow_messages import slow_offset_commit
 
 OUTCOMES = {0: "aborted", 1: "committed"}
-Kind = Literal["offset_commit", "group_record", "marker", "undecodable"]
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -29,7 +28,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ReplayRow(NamedTuple):
-    """One record of the log, in log order. Fields that its kind has no use for are left at their default.
+    """One record of the log. Fields that its kind has no use for are left at their default.
 
     kind            what it is                                  what counts
     offset_commit   type 0 or 1, decoded; value None: tombstone group, topic, partition, value
@@ -40,7 +39,7 @@ class ReplayRow(NamedTuple):
 
     log_offset: int
     log_timestamp: int | None
-    kind: Kind
+    kind: Literal["offset_commit", "group_record", "marker", "undecodable"]
     record_type: int | None = None
     group_id: str | None = None
     topic: str | None = None
@@ -55,11 +54,6 @@ class ReplayRow(NamedTuple):
     is_transactional: bool = False
     outcome: Literal["committed", "aborted"] | None = None
     batch_offset: int | None = None
-
-    @property
-    def slot(self) -> tuple[str | None, str | None, int | None]:
-        """Group, topic and partition of an offset commit: types 0 and 1 share it (T1)."""
-        return (self.group_id, self.topic, self.partition)
 
 
 def replay_rows(segments: Iterable[BinaryIO]) -> Iterator[ReplayRow]:

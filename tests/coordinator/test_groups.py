@@ -113,22 +113,6 @@ def test_the_subscription_of_a_member_that_another_replaced_does_not_matter():
     assert Log("4.3").record(2, classic([sound, damaged])).failed.keys() == {0}
 
 
-def test_t16_the_version_of_a_subscription_does_not_matter():
-    blob = b"\0\x09" + b"\0\0\0\1\0\1x" + b"\xff\xff\xff\xff" + b"whatever"
-    row = Log().record(2, classic([classic_member("m1", subscriptionRaw=raw(blob))])).members()["m1"]
-    assert row.subscribed_topics == ["x"]
-
-
-def test_t32_a_value_replaces_a_group_of_any_type():
-    log = Log().record(5, consumer_member(), "m").record(2, classic([classic_member("m1")]))
-    assert (log.states(), list(log.members())) == ({"g": "classic Stable"}, ["m1"])
-
-
-def test_t43_a_placeholder_is_a_simple_group_with_a_record():
-    row = Log().record(2, classic(protocol_type="", generation=0)).group()
-    assert (row.is_simple, row.protocol_type, row.log_offset) == (True, None, 0)
-
-
 def test_t44_the_first_member_leads_where_none_is_stored():
     members = [classic_member("z"), classic_member("a")]
     assert Log().record(2, classic(members)).group().leader == "z"
@@ -181,21 +165,6 @@ def full(log: Log, member_epoch: int = 5, state: int = 0) -> Log:
     return log.record(8, current(member_epoch, 0, state=state), "m")
 
 
-def test_t31_a_tombstone_turns_a_simple_group_into_a_consumer_group():
-    log = Log().commit(1).record(8, None, "m")
-    assert (log.states(), log.offsets()) == ({"g": "consumer Empty"}, [("t", 1, False)])
-    log.record(3, None)
-    assert log.failed.keys() == {2}  # the tombstone of type 6 is missing
-    log.record(6, None).record(3, None)
-    assert (log.states(), log.offsets()) == ({}, [("t", 1, True)])
-
-
-def test_t32_a_record_over_a_group_with_a_protocol_type_fails():
-    log = Log().record(2, classic([classic_member("m1")])).record(5, consumer_member(), "m").record(3, None)
-    assert log.failed.keys() == {1, 2}
-    assert log.states() == {"g": "classic Stable"}
-
-
 @pytest.mark.parametrize("version", ["3.9-java", "3.8-java", "3.7-java"])
 def test_t32_before_4_0_a_simple_group_blocks_records_and_tombstones_need_their_group(version):
     assert Log(version).commit(1).record(5, consumer_member(), "m").failed.keys() == {1}
@@ -205,61 +174,12 @@ def test_t32_before_4_0_a_simple_group_blocks_records_and_tombstones_need_their_
     assert (log.failed.keys(), log.states()) == ({1, 2}, {"g": "consumer Empty"})
 
 
-def test_t34_a_members_tombstone_before_that_of_its_assignment_fails():
-    log = full(Log()).record(5, None, "m")
-    assert log.failed.keys() == {5}
-    log.record(8, None, "m").record(5, None, "m")
-    assert log.failed.keys() == {5, 7}  # its target assignment is still there
-    log.record(7, None, "m").record(5, None, "m")
-    assert (log.failed.keys(), log.states()) == ({5, 7}, {"g": "consumer Empty"})
-
-
 def test_t34_tombstones_of_missing_members_and_groups_are_ignored():
     log = Log().record(5, None, "m").record(8, None, "m").record(7, None, "m").record(6, None).record(3, None)
     log.record(16, None, "r").record(4, None)
     assert (log.failed, log.states()) == ({}, {})
     log.record(3, epoch(1)).record(5, None, "m").record(8, None, "m")
     assert (log.failed, log.states()) == ({}, {"g": "consumer Empty"})
-
-
-def test_t35_an_assignment_after_the_members_removal_makes_a_ghost():
-    log = full(Log()).record(8, None, "m").record(7, None, "m").record(5, None, "m").record(8, current(5), "m")
-    row = log.members()["m"]
-    assert (log.states(), row.client_id, row.client_host, row.subscribed_topics) == (
-        {"g": "consumer Stable"},
-        "",
-        "",
-        [],
-    )
-    assert (row.member_epoch, row.rebalance_timeout_ms, row.subscribed_regex) == (5, None, None)
-
-
-def test_t36_a_static_member_that_is_away_counts_as_a_member():
-    log = full(Log(), member_epoch=-2)
-    assert (log.states(), log.members()["m"].member_epoch) == ({"g": "consumer Reconciling"}, -2)
-
-
-def test_t37_states_come_from_the_epochs_in_their_order():
-    assert full(Log(), state=0).states() == {"g": "consumer Stable"}
-    assert full(Log(), state=2).states() == {"g": "consumer Reconciling"}
-    assert full(Log(), state=99).states() == {"g": "consumer Reconciling"}
-    assert full(Log(), member_epoch=4).states() == {"g": "consumer Reconciling"}
-    assert full(Log()).record(3, epoch(6)).states() == {"g": "consumer Assigning"}
-    assert [full(Log(), state=n).members()["m"].member_state for n in (0, 1, 2, 3, -1)] == [
-        "STABLE",
-        "UNREVOKED_PARTITIONS",
-        "UNRELEASED_PARTITIONS",
-        "UNKNOWN",
-        "UNKNOWN",
-    ]
-
-
-def test_t38_a_fresh_group_is_at_epoch_1_since_4_3():
-    row = Log("4.3").record(5, consumer_member(), "m").group()
-    assert (row.state, row.group_epoch, row.assignment_epoch) == ("Reconciling", 1, 1)
-    for version in OLD:
-        row = Log(version).record(5, consumer_member(), "m").group()
-        assert (row.state, row.group_epoch, row.assignment_epoch) == ("Stable", 0, 0)
 
 
 @pytest.mark.parametrize(("version", "fails"), [("4.0.1", True), ("4.1.1", True), ("4.0.2", False), ("4.1.2", False)])
@@ -295,10 +215,6 @@ def streams(log: Log, validated: int = 1) -> Log:
     log.record(19, streams_member(), "m").record(23, topology(1)).record(17, epoch(2, validatedTopologyEpoch=validated))
     log.record(21, streams_target(0, 1), "m").record(20, target_epoch(2))
     return log.record(22, streams_current(2, 1, 0), "m")
-
-
-def test_t33_a_share_record_over_a_simple_group_fails():
-    assert Log().commit(1).record(10, share_member(), "m").failed.keys() == {1}
 
 
 @pytest.mark.parametrize(("version", "fails"), [("4.2.1", False), ("4.3", False), ("4.2.0", True), ("4.1", True)])

@@ -116,16 +116,3 @@ def _quarantine_row(row: ReplayRow) -> Row:
 
 def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | None = None, ranges=ALL_SLOTS):
     return replay_offsets(state or OffsetState.empty(), history_of(rows), rules, ranges)
-
-
-def state_tables(state: OffsetState) -> tuple[pa.Table, ...]:
-    return state.offsets, state.removed, state.noted, state.transactions
-
-
-def state_rows(state: OffsetState) -> list[list[Row]]:
-    return [table.to_pylist() for table in state_tables(state)]
-
-
-def without_slots(table: pa.Table) -> list[Row]:
-    """Rows without the numbers that are of one replay alone."""
-    return [{name: value for name, value in row.items() if name != "slot"} for row in table.to_pylist()]
