@@ -94,7 +94,7 @@ def replayed(version: str) -> tuple[dict[tuple[str, int], Tables], pa.Table]:
 
 @cache
 def loaded(log: str, partition: int, version: str) -> Loaded:
-    """What the package's replay of a partition ends with."""
+    """The state after the package's replay of a partition, and the records that fail."""
     tables, entries = replayed(version)
     of_partition = entries.filter(pc.equal(entries["offsets_partition"], [*tables].index((log, partition))))
     failed, rules = tables[log, partition].failed(), release(version)
