@@ -91,7 +91,7 @@ def test_the_newest_facts_of_the_cluster_are_kept_however_old():
 
 
 # The numbers of the rows that stay of the logs below, by table. The rules of audit/keep.py in plain loops, row by row,
-# found them.
+# found them: tests/twin/reduction_twin.py at commit 411483fb.
 with gzip.open(Path(__file__).parent / "data" / "rows_left.json.gz", "rt") as file:
     LEFT = json.load(file)
 

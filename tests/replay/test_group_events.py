@@ -51,7 +51,7 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version, seed):
 @pytest.mark.parametrize("seed", [*some_of(1, *range(12)), 209])  # the last: a group goes and comes again in one act
 def test_events_are_those_that_another_implementation_found(version, seed):
     """Without event_index and times. It compared the whole state before each record with that after it, in plain
-    loops."""
+    loops: tests/coordinator/events_twin.py at commit 411483fb."""
     with gzip.open(FOUND, "rt") as file:
         expected = json.load(file)[f"{version} {seed + 100}"]
     log = EventLog(seed + 100, retention_ms=HOUR)
