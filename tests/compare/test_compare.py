@@ -15,9 +15,9 @@ from kgroups_spark.audit.run import run_audit
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import seed
-from tests.coordinator.generated_logs import answers, segments
-from tests.coordinator.loaded_shards import loaded_shard, place
-from tests.coordinator.oracle_differences import expected, fails
+from tests.coordinator.generated_logs import answers, place, replayed, segments
+from tests.coordinator.oracle_answers import fails
+from tests.coordinator.oracle_differences import expected
 from tests.expiry.frames import clean_up
 from tests.logs.log_files import checkpoint_of
 from tests.nights.nights_here import write_files
@@ -110,26 +110,19 @@ def judgements(version, shards):
         number = answer["partition"]
         if (log, number) not in shards or number in failing:
             continue
-        tables = ms_rows(loaded_shard(log, number, version)[0])
+        tables = ms_rows(replayed(version)[0][log, number])
         for row in clean_up(tables, as_of=AS_OF_MS, retention_ms=DAY_MS, release_version=version)[0]:
             key = (number, row["group_id"], row["topic"], row["partition"])
             judged[key] = (row["reason"] if row["decision"] == "expire" else "keep", row["expires_at"])
     return judged
 
 
-def ms_rows(shard):
-    groups = [row._asdict() for row in shard.group_rows()]
-    for row in groups:
+def ms_rows(tables):
+    names = ("groups", "group_members", "committed_offsets", "pending_offsets")
+    rows = {name: tables.rows(name) for name in names}
+    for row in rows["groups"]:
         row["topology"] = None if row["topology"] is None else json.loads(row["topology"])
-    return {
-        "groups": groups,
-        "group_members": [row._asdict() for row in shard.member_rows()],
-        "committed_offsets": [
-            {k: None if v == -1 and k == "commit_timestamp" else v for k, v in row._asdict().items()}
-            for row in shard.committed_rows()
-        ],
-        "pending_offsets": [row._asdict() for row in shard.pending_rows()],
-    }
+    return rows
 
 
 def test_one_group_alone_is_compared_as_among_all(lake, found):

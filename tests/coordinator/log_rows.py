@@ -1,19 +1,59 @@
-"""Segment files of a log directory as rows for the replay, read record by record: slow and obvious."""
+"""Records of a log, one by one; and segment files read record by record: slow and obvious."""
 
 from __future__ import annotations
 
 import base64
 import struct
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.slow_messages import slow_offset_commit
-from tests.twin.shard import OffsetAndMetadata, ReplayRow
 
 OUTCOMES = {0: "aborted", 1: "committed"}
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The value of an offset commit (record types 0 and 1). Times are milliseconds; None: the value has none."""
+
+    committed_offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int | None
+    topic_id: str | None
+    value_version: int
+
+
+class ReplayRow(NamedTuple):
+    """One record of the log. Fields that its kind has no use for are left at their default.
+
+    kind            what it is                                  what counts
+    offset_commit   type 0 or 1, decoded; value None: tombstone group, topic, partition, value
+    group_record    types 2 to 23, decoded; None: tombstone     group, member or regular expression, value
+    marker          control record                              outcome (committed, aborted; None: neither)
+    undecodable     anything that cannot be used                group where its key can be read
+    """
+
+    log_offset: int
+    log_timestamp: int | None
+    kind: Literal["offset_commit", "group_record", "marker", "undecodable"]
+    record_type: int | None = None
+    group_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    member_id: str | None = None
+    regular_expression: str | None = None
+    commit: OffsetAndMetadata | None = None
+    value: dict[str, Any] | None = None
+    value_version: int | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    outcome: Literal["committed", "aborted"] | None = None
+    batch_offset: int | None = None
 
 
 def replay_rows(segments: Iterable[BinaryIO]) -> Iterator[ReplayRow]:

@@ -1,71 +1,131 @@
-"""Our rows against what Kafka's own coordinator classes hold: answers recorded as JSON, one document per log.
+"""Our tables against what Kafka's own coordinator classes hold: answers recorded as JSON, one document per log.
 
-`differences(answer, shard, failed)` is empty where both agree. Values that a table has in another form change
+`differences(answer, tables, failed)` is empty where both agree. Values that a table has in another form change
 their form alone here: Kafka's -1 to None, names of enums. Blobs, which the answers have in hex, are not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
-from kgroups_spark.coordinator.releases import Release, ReplayFailure
-from tests.twin.shard import ReplayRow, Shard
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow, Task
+from kgroups_spark.tables.rows import FIRST_MS
+from kgroups_spark.words import LAST_MS
 
 Json = dict[str, Any]
+TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
+UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everything is in the cache (Scala)
 
 
-def replay_all(shard: Shard, rows: Iterable[ReplayRow]) -> list[int]:
-    """Replays the rows, going on after failures; the log offsets of records that the release's load fails on."""
-    failed = []
-    for row in rows:
-        try:
-            if row.kind == "undecodable" and fails_undecodable(row, shard.release):
-                failed.append(row.log_offset)
-            shard.replay(row)
-        except ReplayFailure:
-            failed.append(row.log_offset)
-    return failed
+class Tables:
+    """The tables of one offsets partition, with times in milliseconds. `rows_of`: the rows of a table as dicts."""
+
+    def __init__(self, release: Release, rows_of: Callable[[str], Iterable[Json]]) -> None:
+        self.release, self._rows_of = release, rows_of
+
+    def rows(self, table: str) -> list[Json]:
+        """Without audit_id."""
+        rows = self._rows_of(table)
+        return [{name: in_ms(value) for name, value in row.items() if name != "audit_id"} for row in rows]
+
+    def groups(self, table: str = "groups") -> list[GroupRow]:
+        return [GroupRow(**row) for row in self.rows(table)]
+
+    def members(self, table: str = "group_members") -> list[MemberRow]:
+        return [_member(row) for row in self.rows(table)]
+
+    def offsets(self, table: str) -> list[Any]:
+        """The rows of committed_offsets or pending_offsets."""
+        return [SimpleNamespace(**row) for row in self.rows(table)]
+
+    def failed(self) -> list[int]:
+        """Log offsets of records that a real coordinator would refuse to load."""
+        return sorted({row["log_offset"] for row in self.rows("quarantine") if row["coordinator_fails"]})
 
 
-def fails_undecodable(row: ReplayRow, release: Release) -> bool:
-    known = release.record_types | release.unreplayable_types
-    return row.record_type is None or row.record_type in known
+def _member(row: Json) -> MemberRow:
+    for name, value in row.items():
+        if value is not None and name.endswith("_partitions"):
+            row[name] = [AssignedPartition(**each) for each in value]
+        if value is not None and name.endswith("_tasks"):
+            row[name] = [Task(**each) for each in value]
+    return MemberRow(**row)
 
 
-def differences(answer: Json, shard: Shard, failed: list[int] | None) -> list[str]:
-    """One line per thing that differs between a partition's recorded answer and the shard.
+def in_ms(value: Any) -> Any:
+    return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
-    `failed` are the log offsets of failing records; None: the answer does not have them.
-    """
-    is_scala = shard.release.coordinator == "scala"
+
+def fails(answer: Json) -> bool:
+    """Whether the release does not load the partition (an answer says so, or which records it went on after)."""
+    failed = answer["failed"]
+    if failed is not None:
+        return not (failed["message"] or "").startswith(UNLOADED_AT_THE_END)
+    return any(each["stage"] in ("replay", "deserialize") for each in answer.get("errors", []))
+
+
+def reported_otherwise(answer: Json, tables: Tables) -> list[str]:
+    """One line per thing that differs between a partition's recorded answer and the tables."""
+    failed: list[int] | None = tables.failed()
+    if tables.release.coordinator == "scala":  # its loader does not go on after a failure
+        if failed or fails(answer):
+            return [] if bool(failed) == fails(answer) else [f"Kafka fails {answer['failed']}, ours {failed}"]
+        failed = None
+    return differences(as_table_times(answer), tables, failed)
+
+
+def as_table_times(answer: Any) -> Any:
+    """The answer with its times as a TIMESTAMP column has them: -1 is none, others the nearest that it can hold."""
+    if isinstance(answer, list):
+        return [as_table_times(each) for each in answer]
+    if isinstance(answer, dict):
+        return {name: _table_time(value) if name in TIMES else as_table_times(value) for name, value in answer.items()}
+    return answer
+
+
+def _table_time(ms: int | None) -> int | None:
+    return None if ms is None or ms == -1 else min(max(ms, FIRST_MS), LAST_MS)
+
+
+def differences(answer: Json, tables: Tables, failed: list[int] | None) -> list[str]:
+    """`failed` are the log offsets of failing records; None: the answer does not have them."""
+    is_scala = tables.release.coordinator == "scala"
     found: list[str] = []
     if failed is not None:
         said = {e["offset"]: e["message"] for e in answer.get("errors", []) if e["stage"] in ("replay", "deserialize")}
         for offset in sorted(said.keys() ^ set(failed)):
             found.append(f"record {offset}: Kafka {said.get(offset, 'replays it')!r}")
-    groups = {row.group_id: row for row in shard.group_rows()}
+    groups = {row.group_id: row for row in tables.groups()}
     _compare("groups", sorted(g["group"] for g in answer["groups"]), sorted(groups), found)
     members: dict[str, dict[str, Any]] = {group_id: {} for group_id in groups}
-    for member in shard.member_rows():
+    for member in tables.members():
         members[member.group_id][member.member_id] = member
     for group in answer["groups"]:
         row = groups.get(group["group"])
         if row is not None:
             _compare(f"group {row.group_id}", _group_said(group), _group_ours(row), found)
-            said_members = {m["memberId"]: _member_said(group, m, shard.release) for m in group["members"]}
+            said_members = {m["memberId"]: _member_said(group, m, tables.release) for m in group["members"]}
             ours = {k: _member_ours(m, group) for k, m in members[row.group_id].items()}
             _compare(f"members of {row.group_id}", said_members, ours, found)
             if group["type"] == "classic":
                 _compare(f"topics of {row.group_id}", group["subscribedTopics"], _topics(row, members), found)
-    offsets = {(o["group"], o["topic"], o["partition"]): _offset_said(o, is_scala) for o in answer["offsets"]}
-    _compare("offsets", offsets, {r[1:4]: _offset_ours(r, is_scala) for r in shard.committed_rows()}, found)
-    pending = {
-        (o["producerId"], o["group"], o["topic"], o["partition"]): _offset_said(o, is_scala) for o in answer["pending"]
-    }
-    ours = {(r.producer_id, r.group_id, r.topic, r.partition): _offset_ours(r, is_scala) for r in shard.pending_rows()}
-    _compare("pending", pending, ours, found)
+    for what, name in (("offsets", "committed_offsets"), ("pending", "pending_offsets")):
+        offsets = {_offset_key(each): _offset_said(each, is_scala) for each in answer[what]}
+        ours = {
+            (getattr(row, "producer_id", None), row.group_id, row.topic, row.partition): _offset_ours(row, is_scala)
+            for row in tables.offsets(name)
+        }
+        _compare(what, offsets, ours, found)
     return found
+
+
+def _offset_key(offset: Json) -> tuple[Any, ...]:
+    return offset.get("producerId"), offset["group"], offset["topic"], offset["partition"]
 
 
 def _compare(what: str, said: Any, ours: Any, found: list[str]) -> None:
@@ -106,8 +166,6 @@ def _group_said(group: Json) -> Json:
 
 
 def _group_ours(row: Any) -> Json:
-    import json
-
     ours = {"type": row.group_type, "state": row.state, "members": row.member_count}
     if row.group_type == "classic":
         return {

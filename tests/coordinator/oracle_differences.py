@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kgroups_spark.coordinator.releases import Release
-from tests.coordinator.oracle_answers import _group_said, _member_said
+from tests.coordinator.oracle_answers import _group_said, _member_said, fails
 
 Json = dict[str, Any]
 Place = tuple[Any, ...]
 
-UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everything is in the cache (Scala)
 OF_GROUP = {
     "state": "state",
     "members": "member_count",
@@ -45,14 +44,6 @@ OF_OFFSET = {
     "expireTimestamp": "expire_timestamp",
     "orphan": "is_orphan",
 }
-
-
-def fails(answer: Json) -> bool:
-    """Whether the release does not load the partition (an answer says so, or which records it went on after)."""
-    failed = answer["failed"]
-    if failed is not None:
-        return not (failed["message"] or "").startswith(UNLOADED_AT_THE_END)
-    return any(each["stage"] in ("replay", "deserialize") for each in answer.get("errors", []))
 
 
 def expected(a: Json, b: Json, rules_a: Release, rules_b: Release) -> set[Place]:

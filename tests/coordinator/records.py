@@ -1,34 +1,55 @@
-"""Hand-made records, as short as a line each: a log that replays what is appended to it."""
+"""Hand-made records, as short as a line each: a log that is replayed up to its end whenever it is asked."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.coordinator.releases import ReplayFailure, release
-from tests.twin.shard import OffsetAndMetadata, ReplayRow, Shard
+from kgroups_spark.coordinator.releases import Topics
+from kgroups_spark.replay.shard import Night
+from kgroups_spark.replay.state import LogState, loaded, saved
+from tests.coordinator.log_rows import OffsetAndMetadata, ReplayRow
+from tests.coordinator.oracle_answers import Tables
+from tests.replay.replayed_shards import Shard
 
 T = 1_000_000_000_000
 X, Y = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
 
 class Log:
-    """Records at offsets 0, 1, 2, ..., each replayed at once. `failed`: offset -> message of those that fail.
+    """Records at offsets 0, 1, 2, ..., replayed when something is asked: all since the last time together.
 
     Record n has the log timestamp T + n.
     """
 
-    def __init__(self, version: str = "4.3") -> None:
-        self.shard = Shard(release(version), 0)
-        self.failed: dict[int, str] = {}
+    def __init__(self, version: str = "4.3", offsets_partitions: int | None = None) -> None:
+        self._shard = Shard(Night(1, version, offsets_partitions, Topics()))
+        self._replayed = -1
         self.rows: list[ReplayRow] = []
 
     def append(self, kind: str, **fields: Any) -> Log:
-        row = ReplayRow(len(self.rows), T + len(self.rows), kind, **fields)  # type: ignore[arg-type]
-        self.rows.append(row)
-        try:
-            self.shard.replay(row)
-        except ReplayFailure as failure:
-            self.failed[row.log_offset] = str(failure)
+        self.rows.append(ReplayRow(len(self.rows), T + len(self.rows), kind, **fields))  # type: ignore[arg-type]
+        return self
+
+    @property
+    def tables(self) -> Tables:
+        if self._replayed < len(self.rows):
+            self._shard.replay(self.rows[max(self._replayed, 0) :])
+            self._replayed = len(self.rows)
+        return self._shard.tables
+
+    @property
+    def state(self) -> LogState:
+        assert self.tables
+        return self._shard.state
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """Offset -> message of the records at which a load fails."""
+        return {row["log_offset"]: row["detail"] for row in self.tables.rows("quarantine")}
+
+    def reload(self) -> Log:
+        """Goes on from the saved state."""
+        self._shard.state = loaded(saved(self.state), self._shard.night.release)
         return self
 
     def commit(self, offset: int, topic: str = "t", partition: int = 0, group: str = "g", **fields: Any) -> Log:
@@ -55,28 +76,32 @@ class Log:
     def end(self, producer: int, outcome: str | None) -> Log:
         return self.append("marker", producer_id=producer, outcome=outcome)
 
-    def record(self, record_type: int, value: dict | None, member: str | None = None, group: str = "g") -> Log:
+    def record(
+        self, record_type: int, value: dict | None, member: str | None = None, group: str = "g", **fields: Any
+    ) -> Log:
         """A record of types 2 to 23; for type 16 `member` is the regular expression."""
         is_regex = record_type == 16
-        names = {"member_id": None if is_regex else member, "regular_expression": member if is_regex else None}
+        names: dict[str, Any] = {
+            "member_id": None if is_regex else member,
+            "regular_expression": member if is_regex else None,
+        }
+        names |= {"value_version": None if value is None else 0} | fields
         return self.append("group_record", record_type=record_type, group_id=group, value=value, **names)
 
     def group(self, group: str = "g") -> Any:
         """The group's row; None: there is none."""
-        return next((row for row in self.shard.group_rows() if row.group_id == group), None)
+        return next((row for row in self.tables.groups() if row.group_id == group), None)
 
     def states(self) -> dict[str, str]:
-        return {row.group_id: f"{row.group_type} {row.state}" for row in self.shard.group_rows()}
+        return {row.group_id: f"{row.group_type} {row.state}" for row in self.tables.groups()}
 
     def members(self, group: str = "g") -> dict[str, Any]:
-        return {row.member_id: row for row in self.shard.member_rows() if row.group_id == group}
+        return {row.member_id: row for row in self.tables.members() if row.group_id == group}
 
-    def offsets(self) -> dict[str, int]:
-        """Committed offset by topic of group g."""
-        return {row.topic: row.committed_offset for row in self.shard.committed_rows() if row.group_id == "g"}
-
-    def pending(self) -> list[tuple[int, str, int]]:
-        return [(row.producer_id, row.topic, row.committed_offset) for row in self.shard.pending_rows()]
+    def offsets(self) -> list[tuple[str, int, bool]]:
+        """Topic, committed offset and whether the group is missing."""
+        rows = self.tables.offsets("committed_offsets")
+        return [(row.topic, row.committed_offset, row.is_orphan) for row in rows]
 
 
 def _producer(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,4 @@
-"""Generated logs against the state that Kafka's own coordinator classes held after loading them.
-
-`data/generated_logs.zip`: segments that 4.3.1's coordinator shards wrote for random clients, cleaned ones, and
-arbitrary orders and foreign bytes; `answers/` has what the classes of each release answered, going on after records
-that fail (Scala's loader does not go on: logs that it fails on are only checked for failing).
-"""
+"""The state that Kafka's own coordinator classes held after loading logs: generated ones, and scenarios."""
 
 from __future__ import annotations
 
@@ -14,12 +9,14 @@ from typing import NamedTuple
 
 import pytest
 
+from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupRecordDecoder
-from kgroups_spark.replay.state import loaded, saved
+from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.replay.state import LogState, ShardGroups, loaded, saved
 from tests.chosen import one_of
-from tests.coordinator.generated_logs import JAVA, UNLOADED_AT_THE_END, answers, logs, raw_records
-from tests.coordinator.oracle_answers import differences, replay_all
+from tests.coordinator.generated_logs import JAVA, answers, raw_records, replayed
+from tests.coordinator.oracle_answers import fails, reported_otherwise
 from tests.coordinator.records import (
     Log,
     T,
@@ -33,59 +30,51 @@ from tests.coordinator.records import (
     target_epoch,
 )
 from tests.messages.compared import changed
-from tests.twin.shard import Shard, state_of
 
 
-@pytest.mark.parametrize("version", JAVA)
-def test_java_coordinators_have_the_same_state_after_the_same_failures(version):
-    found = []
+@pytest.mark.parametrize("version", [*JAVA, "3.9.2"])
+def test_coordinators_have_the_same_state_after_the_same_failures(version):
+    (tables, _), found = replayed(version), []
     for log, answer in answers(version):
-        shard = Shard(release(version), answer["partition"])
-        failed = replay_all(shard, logs()[log][answer["partition"]])
-        found += [f"{log}-{answer['partition']} {line}" for line in differences(answer, shard, failed)]
+        lines = reported_otherwise(answer, tables[log, answer["partition"]])
+        found += [f"{log}-{answer['partition']} {line}" for line in lines]
     assert not found, "\n".join(found[:20])
     assert len(answers(version)) == 79
-
-
-def test_the_scala_loader_has_the_same_state_or_fails_on_the_same_logs():
-    found, loaded = [], 0
-    for log, answer in answers("3.9.2"):
-        shard = Shard(release("3.9.2"), answer["partition"])
-        failed = replay_all(shard, logs()[log][answer["partition"]])
-        fails = answer["failed"] and not (answer["failed"]["message"] or "").startswith(UNLOADED_AT_THE_END)
-        assert bool(failed) == bool(fails), (log, answer["partition"], failed[:3], answer["failed"])
-        if not fails:
-            loaded += 1
-            found += [f"{log}-{answer['partition']} {line}" for line in differences(answer, shard, None)]
-    assert not found, "\n".join(found[:20])
-    assert loaded > 50
+    assert sum(not fails(answer) for _, answer in answers(version)) >= 50
 
 
 # Records with flipped, cut and added bytes: whatever decodes is replayed, or fails as a record that Kafka fails on.
 VERSIONS = ("4.3", "4.1", "4.0.0", "3.7-java", "3.9", "2.8")
 
 
+class NoOffsets:
+    def has_committed(self, group_id):
+        return False
+
+    has_pending = has_committed
+
+
 @pytest.mark.parametrize("version", one_of(*VERSIONS))
 def test_noise_in_group_records_never_breaks_the_replay(version):
     choice = random.Random(version)
-    shard, decoder, replayed, failed = Shard(release(version), 0), GroupRecordDecoder(), 0, 0
+    groups, decoder, applied, failed = Groups(release(version), 0, NoOffsets()), GroupRecordDecoder(), 0, 0
     for offset, (key, value) in enumerate(raw_records()):
         record = decoder.decode(key, None if value is None else changed(choice, value))
         if isinstance(record, CoordinatorRecord):
             names = record.group_id, record.member_id, record.regular_expression
             try:
-                shard.replay_group_record(offset, 0, record.record_type, *names, record.value)
-                replayed += 1
+                groups.replay_group_record(offset, 0, record.record_type, *names, record.value)
+                applied += 1
             except ReplayFailure:
                 failed += 1
         if offset % 500 == 0:
-            rows = saved(state_of(shard))
-            assert saved(loaded(rows, shard.release)).equals(rows)
-            assert len(list(shard.group_rows())) == len(shard.groups)
-            list(shard.member_rows())
-    assert replayed > 200
+            rows = saved(LogState(OffsetState.empty(), [ShardGroups(groups.groups, {})]))
+            assert saved(loaded(rows, groups.release)).equals(rows)
+            assert len(list(groups.group_rows())) == len(groups.groups)
+            list(groups.member_rows())
+    assert applied > 200
     assert failed > 10 or version == "3.9"
-    assert shard.take_changes()
+    assert groups.take_changes()
 
 
 # The replay scenarios of `data/coordinator-replay-oracle.txt`: what Kafka's replay classes printed, line by line.
@@ -249,7 +238,7 @@ def test_every_scenario_leads_to_what_kafka_printed(version):
 
 def state(log, printed):
     """The lines for the groups, and for the slots that `printed` names."""
-    lines = [line for row in log.shard.group_rows() for line in group_lines(log, row, printed)]
+    lines = [line for row in log.tables.groups() for line in group_lines(log, row, printed)]
     for slot in re.findall(r"offset (\w+)/(\w+)/(\d+)", "\n".join(printed)):
         lines.append(offset_line(log, (slot[0], slot[1], int(slot[2]))))
     return lines
@@ -269,7 +258,9 @@ def group_lines(log, row, printed):
 
 
 def offset_line(log, slot):
-    is_pending = any(row[3:6] == slot for row in log.shard.pending_rows())
-    committed = next((row for row in log.shard.committed_rows() if row[1:4] == slot), None)
+    committed, is_pending = (
+        next((row for row in log.tables.offsets(name) if (row.group_id, row.topic, row.partition) == slot), None)
+        for name in ("committed_offsets", "pending_offsets")
+    )
     said = "none" if committed is None else f"{committed.committed_offset} (rec {committed.log_offset})"
-    return f"offset {'/'.join(map(str, slot))} = {said} pendingTxn={str(is_pending).lower()}"
+    return f"offset {'/'.join(map(str, slot))} = {said} pendingTxn={str(is_pending is not None).lower()}"

@@ -7,7 +7,6 @@ import base64
 import pytest
 
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
-from kgroups_spark.coordinator.state_entries import saved_and_loaded
 from tests.coordinator.records import (
     Log,
     T,
@@ -66,7 +65,7 @@ def test_t08_version_0_has_the_session_timeout_for_both():
     member = classic_member("m1", rebalanceTimeout=-1)
     for version in ("4.3", "3.9"):
         assert Log(version).record(2, classic([member])).members()["m1"].rebalance_timeout_ms == 10000
-    log = Log("3.9").append("group_record", record_type=2, group_id="g", value=classic([member]), value_version=3)
+    log = Log("3.9").record(2, classic([member]), value_version=3)
     assert log.members()["m1"].rebalance_timeout_ms is None
 
 
@@ -81,13 +80,11 @@ def test_t09_an_unknown_state_timestamp_is_null():
 )
 def test_the_time_of_the_state_is_read_in_version_2_and_since_kafka_10401_in_version_3_too(version, is_read):
     def read(value_version):
-        log = Log(version).append(
-            "group_record", record_type=2, group_id="g", value=classic(timestamp=7), **value_version
-        )
+        log = Log(version).record(2, classic(timestamp=7), value_version=value_version)
         return log.group().current_state_timestamp
 
-    assert read({"value_version": 2}) == 7
-    assert read({"value_version": 3}) == (7 if is_read else None)
+    assert read(2) == 7
+    assert read(3) == (7 if is_read else None)
 
 
 def test_t15_a_subscription_cut_inside_a_number_is_unknown_and_the_group_is_loaded():
@@ -114,22 +111,6 @@ def test_the_subscription_of_a_member_that_another_replaced_does_not_matter():
     log = Log("4.3").record(2, classic([damaged, sound]))
     assert (log.failed, log.members()["m1"].subscribed_topics) == ({}, ["x"])
     assert Log("4.3").record(2, classic([sound, damaged])).failed.keys() == {0}
-
-
-def test_t16_the_version_of_a_subscription_does_not_matter():
-    blob = b"\0\x09" + b"\0\0\0\1\0\1x" + b"\xff\xff\xff\xff" + b"whatever"
-    row = Log().record(2, classic([classic_member("m1", subscriptionRaw=raw(blob))])).members()["m1"]
-    assert row.subscribed_topics == ["x"]
-
-
-def test_t32_a_value_replaces_a_group_of_any_type():
-    log = Log().record(5, consumer_member(), "m").record(2, classic([classic_member("m1")]))
-    assert (log.states(), list(log.members())) == ({"g": "classic Stable"}, ["m1"])
-
-
-def test_t43_a_placeholder_is_a_simple_group_with_a_record():
-    row = Log().record(2, classic(protocol_type="", generation=0)).group()
-    assert (row.is_simple, row.protocol_type, row.log_offset) == (True, None, 0)
 
 
 def test_t44_the_first_member_leads_where_none_is_stored():
@@ -169,9 +150,9 @@ def test_t29_t30_a_simple_group_is_there_as_long_as_its_offsets_in_scala_and_fro
 
 
 def test_a_misplaced_group_is_reported_where_the_number_of_partitions_is_known():
-    shard = Log().commit(1, group="test-group").shard  # its partition of 50 is 12, the shard's 0
-    rows = [row for count in (50, 1, None) for row in shard.group_rows(count)]
-    assert [row.is_misplaced for row in rows] == [True, False, None]
+    logs = [Log(offsets_partitions=count).commit(1, group="test-group") for count in (50, 1, None)]
+    # Its partition of 50 is 12, the log's 0.
+    assert [log.group("test-group").is_misplaced for log in logs] == [True, False, None]
 
 
 # Consumer groups: cases T31, T32, T34 to T38 of the semantics.
@@ -184,21 +165,6 @@ def full(log: Log, member_epoch: int = 5, state: int = 0) -> Log:
     return log.record(8, current(member_epoch, 0, state=state), "m")
 
 
-def test_t31_a_tombstone_turns_a_simple_group_into_a_consumer_group():
-    log = Log().commit(1).record(8, None, "m")
-    assert (log.states(), log.offsets()) == ({"g": "consumer Empty"}, {"t": 1})
-    log.record(3, None)
-    assert log.failed.keys() == {2}  # the tombstone of type 6 is missing
-    log.record(6, None).record(3, None)
-    assert (log.states(), [row.is_orphan for row in log.shard.committed_rows()]) == ({}, [True])
-
-
-def test_t32_a_record_over_a_group_with_a_protocol_type_fails():
-    log = Log().record(2, classic([classic_member("m1")])).record(5, consumer_member(), "m").record(3, None)
-    assert log.failed.keys() == {1, 2}
-    assert log.states() == {"g": "classic Stable"}
-
-
 @pytest.mark.parametrize("version", ["3.9-java", "3.8-java", "3.7-java"])
 def test_t32_before_4_0_a_simple_group_blocks_records_and_tombstones_need_their_group(version):
     assert Log(version).commit(1).record(5, consumer_member(), "m").failed.keys() == {1}
@@ -208,61 +174,12 @@ def test_t32_before_4_0_a_simple_group_blocks_records_and_tombstones_need_their_
     assert (log.failed.keys(), log.states()) == ({1, 2}, {"g": "consumer Empty"})
 
 
-def test_t34_a_members_tombstone_before_that_of_its_assignment_fails():
-    log = full(Log()).record(5, None, "m")
-    assert log.failed.keys() == {5}
-    log.record(8, None, "m").record(5, None, "m")
-    assert log.failed.keys() == {5, 7}  # its target assignment is still there
-    log.record(7, None, "m").record(5, None, "m")
-    assert (log.failed.keys(), log.states()) == ({5, 7}, {"g": "consumer Empty"})
-
-
 def test_t34_tombstones_of_missing_members_and_groups_are_ignored():
     log = Log().record(5, None, "m").record(8, None, "m").record(7, None, "m").record(6, None).record(3, None)
     log.record(16, None, "r").record(4, None)
     assert (log.failed, log.states()) == ({}, {})
     log.record(3, epoch(1)).record(5, None, "m").record(8, None, "m")
     assert (log.failed, log.states()) == ({}, {"g": "consumer Empty"})
-
-
-def test_t35_an_assignment_after_the_members_removal_makes_a_ghost():
-    log = full(Log()).record(8, None, "m").record(7, None, "m").record(5, None, "m").record(8, current(5), "m")
-    row = log.members()["m"]
-    assert (log.states(), row.client_id, row.client_host, row.subscribed_topics) == (
-        {"g": "consumer Stable"},
-        "",
-        "",
-        [],
-    )
-    assert (row.member_epoch, row.rebalance_timeout_ms, row.subscribed_regex) == (5, None, None)
-
-
-def test_t36_a_static_member_that_is_away_counts_as_a_member():
-    log = full(Log(), member_epoch=-2)
-    assert (log.states(), log.members()["m"].member_epoch) == ({"g": "consumer Reconciling"}, -2)
-
-
-def test_t37_states_come_from_the_epochs_in_their_order():
-    assert full(Log(), state=0).states() == {"g": "consumer Stable"}
-    assert full(Log(), state=2).states() == {"g": "consumer Reconciling"}
-    assert full(Log(), state=99).states() == {"g": "consumer Reconciling"}
-    assert full(Log(), member_epoch=4).states() == {"g": "consumer Reconciling"}
-    assert full(Log()).record(3, epoch(6)).states() == {"g": "consumer Assigning"}
-    assert [full(Log(), state=n).members()["m"].member_state for n in (0, 1, 2, 3, -1)] == [
-        "STABLE",
-        "UNREVOKED_PARTITIONS",
-        "UNRELEASED_PARTITIONS",
-        "UNKNOWN",
-        "UNKNOWN",
-    ]
-
-
-def test_t38_a_fresh_group_is_at_epoch_1_since_4_3():
-    row = Log("4.3").record(5, consumer_member(), "m").group()
-    assert (row.state, row.group_epoch, row.assignment_epoch) == ("Reconciling", 1, 1)
-    for version in OLD:
-        row = Log(version).record(5, consumer_member(), "m").group()
-        assert (row.state, row.group_epoch, row.assignment_epoch) == ("Stable", 0, 0)
 
 
 @pytest.mark.parametrize(("version", "fails"), [("4.0.1", True), ("4.1.1", True), ("4.0.2", False), ("4.1.2", False)])
@@ -298,10 +215,6 @@ def streams(log: Log, validated: int = 1) -> Log:
     log.record(19, streams_member(), "m").record(23, topology(1)).record(17, epoch(2, validatedTopologyEpoch=validated))
     log.record(21, streams_target(0, 1), "m").record(20, target_epoch(2))
     return log.record(22, streams_current(2, 1, 0), "m")
-
-
-def test_t33_a_share_record_over_a_simple_group_fails():
-    assert Log().commit(1).record(10, share_member(), "m").failed.keys() == {1}
 
 
 @pytest.mark.parametrize(("version", "fails"), [("4.2.1", False), ("4.3", False), ("4.2.0", True), ("4.1", True)])
@@ -341,7 +254,7 @@ def test_a_streams_group_knows_the_topology_description_that_a_plugin_holds(stor
     fields = stored if stored == {} else {"storedDescriptionTopologyEpoch": stored}
     log = Log().record(17, epoch(1, **fields))
     assert log.group().stored_description_epoch == shown
-    assert saved_and_loaded(log.shard.groups["g"]).row(0) == log.shard.groups["g"].row(0)
+    assert log.reload().record(3, None).group().stored_description_epoch == shown
     assert log.record(17, epoch(2, storedDescriptionTopologyEpoch=-1)).group().stored_description_epoch is None
 
 
@@ -357,11 +270,11 @@ def test_a_share_member_forgot_its_state_until_4_1():
         assert log.members()["m"].member_state == state
 
 
-def test_share_partitions_make_the_group_and_name_topics():
+def test_share_partitions_make_the_group():
     topic = {"topicId": X, "topicName": "t", "partitions": [0]}
     value = {"initializingTopics": [], "initializedTopics": [topic], "deletingTopics": []}
     log = Log().record(15, value)
-    assert (log.states(), [row.topic for row in log.shard.topic_rows()]) == ({"g": "share Empty"}, ["t"])
+    assert log.states() == {"g": "share Empty"}
     assert Log().record(15, {**value, "initializedTopics": [topic, topic]}).failed.keys() == {0}
     assert Log("4.0").record(15, value).failed.keys() == {0}
 
@@ -379,53 +292,45 @@ def test_4_0_reads_the_hash_of_a_newer_value_as_tags():
 
 def groups(log: Log) -> list[tuple]:
     """(log offset, group, state, removed) of the version rows of groups."""
-    versions = [row for row in log.shard.take_changes() if isinstance(row, GroupRow)]
+    versions = log.tables.groups("group_versions")
     return [(row.log_offset, row.group_id, row.state, row.is_removed) for row in versions]
 
 
-def members(log: Log) -> list[tuple]:
+def members(log: Log, since: int = 0) -> list[tuple]:
     """(log offset, member, removed) of the version rows of members."""
-    versions = [row for row in log.shard.take_changes() if isinstance(row, MemberRow)]
-    return [(row.log_offset, row.member_id, row.is_removed) for row in versions]
+    versions = log.tables.members("group_member_versions")
+    return [(row.log_offset, row.member_id, row.is_removed) for row in versions if row.log_offset >= since]
 
 
 def test_a_group_of_offsets_has_a_version_where_it_begins():
     log = Log().commit(1).commit(2).commit(3, producer=1).end(1, "committed")
     assert groups(log) == [(0, "g", "Empty", False)]
-    assert groups(log) == []
 
 
 def test_a_repeated_record_makes_no_version():
     value = classic([classic_member("m1")], leader="m1")
     log = Log().record(2, value).record(2, value).record(2, {**value, "generation": 4})
-    rows = log.shard.take_changes()
-    assert [(type(row).__name__, row.log_offset) for row in rows] == [
-        ("GroupRow", 0),
-        ("MemberRow", 0),
-        ("GroupRow", 2),
-    ]
-    assert [row.state_since for row in (rows[0], rows[2])] == [T, T]
+    assert members(log) == [(0, "m1", False)]
+    versions = log.tables.groups("group_versions")
+    assert [(row.log_offset, row.state_since) for row in versions] == [(0, T), (2, T)]
 
 
 def test_only_members_that_changed_have_a_version():
     a, b, c = classic_member("a"), classic_member("b"), classic_member("c")
     log = Log().record(2, classic([a, b])).record(2, classic([dict(a), {**b, "clientHost": "/i"}, c]))
     assert members(log) == [(0, "a", False), (0, "b", False), (1, "b", False), (1, "c", False)]
-    assert members(log.record(2, classic([a]))) == [(2, "b", True), (2, "c", True)]
+    assert members(log.record(2, classic([a])), since=2) == [(2, "b", True), (2, "c", True)]
 
 
 def test_a_record_that_fails_at_a_classic_group_makes_no_version():
-    log = Log().record(2, classic([classic_member("m1")]))
-    log.shard.take_changes()
-    log.record(3, epoch(3))
+    log = Log().record(2, classic([classic_member("m1")])).record(3, epoch(3))
     assert list(log.failed) == [1]
-    assert log.shard.take_changes() == []
+    assert (len(groups(log)), len(members(log))) == (1, 1)
 
 
 def test_a_removal_leaves_versions_with_the_names_of_group_and_member():
     log = Log().record(2, classic([classic_member("m1")])).record(2, None)
-    versions = log.shard.take_changes()
-    group, member = versions[2:]
+    (_, group), (_, member) = log.tables.groups("group_versions"), log.tables.members("group_member_versions")
     at = {"log_offset": 1, "log_timestamp": T + 1, "is_removed": True}
     assert group == GroupRow(0, "g", "classic", "Dead", False, state_since=T + 1, **at)
     assert member == MemberRow(0, "g", "m1", **at)
@@ -433,28 +338,24 @@ def test_a_removal_leaves_versions_with_the_names_of_group_and_member():
 
 def test_a_group_that_changes_its_type_has_a_version_and_loses_its_members():
     log = Log().record(2, classic([classic_member("m1")])).record(2, None).commit(1).record(5, consumer_member(), "m")
-    versions = log.shard.take_changes()
-    assert [(row.log_offset, row.group_type, row.state) for row in versions if isinstance(row, GroupRow)] == [
+    versions = log.tables.groups("group_versions")
+    assert [(row.log_offset, row.group_type, row.state) for row in versions] == [
         (0, "classic", "Stable"),
         (1, "classic", "Dead"),
         (2, "classic", "Empty"),
         (3, "consumer", "Reconciling"),
     ]
     log = Log().record(5, consumer_member(), "m").record(2, classic([classic_member("m1")]))
-    assert members(log) == [(0, "m", False), (1, "m1", False), (1, "m", True)]
+    assert members(log) == [(0, "m", False), (1, "m", True), (1, "m1", False)]
 
 
 def test_records_of_a_member_change_only_its_row():
     log = Log().record(5, consumer_member(), "m").record(5, consumer_member(), "n").record(3, epoch(2))
-    log.shard.take_changes()
-    assert members(log.record(7, target(0), "m")) == [(3, "m", False)]
-    assert groups(log.record(6, target_epoch(2))) == [(4, "g", "Reconciling", False)]
-    log.record(8, current(2, 0), "m")
-    rows = log.shard.take_changes()
-    assert [(type(row).__name__, row.log_offset) for row in rows] == [("MemberRow", 5)]
-    assert rows[0].assigned_partitions == [(None, X, 0, 2)]
-    log.record(8, current(2), "n")
-    assert [row.state for row in log.shard.take_changes() if isinstance(row, GroupRow)] == ["Stable"]
+    log.record(7, target(0), "m").record(6, target_epoch(2)).record(8, current(2, 0), "m").record(8, current(2), "n")
+    assert members(log, since=3) == [(3, "m", False), (5, "m", False), (6, "n", False)]
+    assert [each[::2] for each in groups(log)[-2:]] == [(4, "Reconciling"), (6, "Stable")]
+    (row,) = (row for row in log.tables.members("group_member_versions") if row.log_offset == 5)
+    assert row.assigned_partitions == [(None, X, 0, 2)]
 
 
 def test_state_since_is_the_record_that_led_to_the_state():
@@ -484,21 +385,18 @@ def test_scala_groups_come_and_go_with_their_offsets():
 # Saving and loading: the state goes on as if nothing had happened (R2).
 
 
-def reload(log: Log) -> None:
-    log.shard.groups = {name: saved_and_loaded(group) for name, group in log.shard.groups.items()}
-
-
 @pytest.mark.parametrize("version", ["4.3", "4.1", "4.0.0", "3.9"])
 def test_a_loaded_state_has_the_same_rows(version):
-    log, loaded = everything(version), everything(version)
-    reload(loaded)
-    assert list(loaded.shard.group_rows()) == list(log.shard.group_rows())
-    assert list(loaded.shard.member_rows()) == list(log.shard.member_rows())
+    log, loaded = everything(version), everything(version).reload()
+    for each in (log, loaded):
+        each.end(99, "aborted")
+    assert loaded.tables.groups() == log.tables.groups()
+    assert loaded.tables.members() == log.tables.members()
 
 
 def test_state_that_no_table_shows_survives_too():
     log = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(8, current(7), "n")
-    reload(log)
+    log.reload()
     # Partition 0 has no owner any more, although m's row says that m does.
     assert log.record(8, current(5, 0), "k").failed == {}
     assert log.record(8, current(5, 0), "l").failed.keys() == {4}
@@ -507,5 +405,5 @@ def test_state_that_no_table_shows_survives_too():
 def test_a_state_from_before_a_failure_survives_too():
     log = Log().record(5, consumer_member(), "m").record(8, current(1, 0), "m").record(8, current(1, 0, state=2), "n")
     assert (log.failed.keys(), log.states()) == ({2}, {"g": "consumer Stable"})
-    reload(log)
+    log.reload()
     assert (log.states(), list(log.members())) == ({"g": "consumer Stable"}, ["m", "n"])

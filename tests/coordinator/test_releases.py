@@ -10,6 +10,7 @@ from kgroups_spark.audit.differences import (
     EXPIRY_RULES,
     RULES,
     WITHOUT_TRACE,
+    Loaded,
     LoadFailures,
     differences,
     reason,
@@ -17,8 +18,7 @@ from kgroups_spark.audit.differences import (
 )
 from kgroups_spark.coordinator.releases import NEWEST, RELEASES, Release, release
 from tests.chosen import one_of
-from tests.coordinator.generated_logs import answers, logs
-from tests.coordinator.loaded_shards import as_loaded, loaded, loaded_shard, place
+from tests.coordinator.generated_logs import answers, loaded, place, segments
 from tests.coordinator.oracle_differences import expected
 from tests.coordinator.records import Log, classic, classic_member, consumer_member, epoch
 
@@ -118,14 +118,11 @@ def test_each_release_reads_its_value_versions(version, record_type, value_versi
 
 @pytest.mark.parametrize(("version", "newest"), [("0.10.0", 0), ("2.0", 1), ("2.2", 2), ("3.4.0", 3)])
 def test_a_group_metadata_value_of_a_newer_version_fails_and_changes_nothing(version, newest):
-    snapshot = {"record_type": 2, "group_id": "g", "value": classic()}
-    log = Log(version).append("group_record", value_version=newest, **snapshot)
+    log = Log(version).record(2, classic(), value_version=newest)
     assert (log.failed, log.states()) == ({}, {"g": "classic Empty"})
-    of_members = {**snapshot, "value": classic([classic_member("m1")])}
-    log.append("group_record", value_version=newest + 1, **of_members)
+    log.record(2, classic([classic_member("m1")]), value_version=newest + 1)
     assert (log.failed.keys(), log.states()) == ({1}, {"g": "classic Empty"})
-    tombstone = {**snapshot, "value": None}
-    assert log.append("group_record", **tombstone).states() == {}
+    assert log.record(2, None).states() == {}
 
 
 def test_t58_early_access_layouts_are_read_by_their_release_alone():
@@ -193,14 +190,13 @@ SAME_RULES = [("4.3.1", "4.3"), ("3.9.2", "3.7.2"), ("3.8", "3.4.1"), ("4.0.0", 
 
 @pytest.mark.parametrize("pair", one_of(*SAME_RULES), ids=" ".join)
 def test_releases_with_the_same_rules_have_no_differences(pair):
-    for log, partitions in logs().items():
-        for number in partitions:
-            one, other = (as_loaded(*loaded_shard(log, number, version)) for version in pair)
-            assert list(differences(one, other)) == []
+    for log, number in segments():
+        assert list(differences(*(loaded(log, number, version) for version in pair))) == []
 
 
 def both(log_a, log_b):
-    return list(differences(*(as_loaded(log.shard, LoadFailures()) for log in (log_a, log_b))))
+    pair = (Loaded(0, log.tables.release, log.state, LoadFailures()) for log in (log_a, log_b))
+    return list(differences(*pair))
 
 
 def test_a_consumer_group_is_a_simple_one_to_a_release_that_does_not_know_such_groups():

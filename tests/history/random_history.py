@@ -1,4 +1,4 @@
-"""Random rows of history, of one offsets partition or of several, as audits might have written them."""
+"""Random rows of history, as audits might have written them, of one or several offsets partitions; and reduced ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.audit.keep import STORED, Reduction
+from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.replay.shard_states import Horizons
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
+from tests.protocol.fake_delta import answer
 
 Row = dict[str, Any]
 
@@ -143,3 +148,16 @@ def in_order(rows: Iterable[Row]) -> list[str]:
 def as_tables(tables: Mapping[str, Sequence[Row]]) -> dict[str, pa.Table]:
     """The rows as Arrow tables."""
     return {name: rows_of(name, *rows) for name, rows in tables.items()}
+
+
+def reduced(
+    tables: Mapping[str, pa.Table],
+    horizons: Mapping[int, int],
+    state_horizons: Mapping[tuple[str, int], int] | None = None,
+    replaced: Replaced = NOTHING,
+) -> dict[str, pa.Table]:
+    """The rows of the tables that the product keeps. Tables that it reads but that are not given are empty."""
+    given = {f"{STORED}{name}": tables.get(name, rows_of(name)) for name in TABLES}
+    of: Horizons = {**{(None, number): at for number, at in horizons.items()}, **(state_horizons or {})}
+    reduction = Reduction(of, replaced)
+    return {name: answer(reduction.rows_left(name), given).cast(arrow_schema(name)) for name in tables}

@@ -48,17 +48,19 @@ def decode(
     *,
     audit_id: int = 1,
     chunk_bytes: int | None = None,
+    together: bool = False,
 ) -> Decoded:
-    """The rows of ranges, or of the whole log; each fits its table."""
+    """The rows of ranges, or of the whole log; each fits its table. `together`: as tasks read small partitions."""
     context = ReadContext(audit_id, release, lambda path: MemoryFile(files[path]), latest_ms=LAST_MS)
     if chunk_bytes is not None:
         context = replace(context, chunk_bytes=chunk_bytes)
     found, records = Decoded(), GroupRecordDecoder()
-    for log_range in whole_ranges(files) if ranges is None else ranges:
-        reading = RangeDecoder([log_range], context, records)
+    read = list(whole_ranges(files) if ranges is None else ranges)
+    for some in [read] if together else [[each] for each in read]:
+        reading = RangeDecoder(some, context, records)
         for name, rows in reading.outputs():
             found.tables[name].append(plain(name, rows))
-        found.progress.append(reading.progress)
+        found.progress += reading.progresses
     return found
 
 

@@ -191,7 +191,7 @@ def empty() -> Audited:
 
 
 def how_of(release: str = "4.3", chunk_bytes: int | None = None) -> How:
-    """How a log is audited if the number of partitions of its topic is given: the slow twin cannot find it."""
+    """How a log is audited if the number of partitions of its topic is given: `replayed` cannot find it."""
     return How(release, chunk_bytes, offsets_partitions=50)
 
 

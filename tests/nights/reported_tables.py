@@ -1,4 +1,4 @@
-"""The tables of audits as rows of Python: those of a lake, and those of the slow twin."""
+"""The tables of audits as rows of Python: those of a lake, and those of a replay without one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.tables.rows import FIRST_MS
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import LAST_MS
-from tests.twin.shard import OffsetAndMetadata, ReplayRow
+from tests.coordinator.log_rows import OffsetAndMetadata, ReplayRow
 
 Row = dict[str, Any]
 
@@ -103,7 +103,8 @@ def _marker_row(row: ReplayRow) -> Row:
 def _record_row(row: ReplayRow) -> Row:
     fields = {"record_type": row.record_type, "group_id": row.group_id, "value_version": row.value_version}
     value = None if row.value is None else orjson.dumps(row.value).decode()
-    return {**_place(row), **fields, "member_id": row.member_id, "value": value}
+    names = {"member_id": row.member_id, "regular_expression": row.regular_expression}
+    return {**_place(row), **fields, **names, "value": value}
 
 
 def _quarantine_row(row: ReplayRow) -> Row:
@@ -115,16 +116,3 @@ def _quarantine_row(row: ReplayRow) -> Row:
 
 def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | None = None, ranges=ALL_SLOTS):
     return replay_offsets(state or OffsetState.empty(), history_of(rows), rules, ranges)
-
-
-def state_tables(state: OffsetState) -> tuple[pa.Table, ...]:
-    return state.offsets, state.removed, state.noted, state.transactions
-
-
-def state_rows(state: OffsetState) -> list[list[Row]]:
-    return [table.to_pylist() for table in state_tables(state)]
-
-
-def without_slots(table: pa.Table) -> list[Row]:
-    """Rows without the numbers that are of one replay alone."""
-    return [{name: value for name, value in row.items() if name != "slot"} for row in table.to_pylist()]

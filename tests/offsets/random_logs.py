@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from kgroups_spark.offsets.columns import Border
+from tests.coordinator.log_rows import OffsetAndMetadata, ReplayRow
 from tests.coordinator.records import X, Y, classic, classic_member, epoch
-from tests.twin.shard import OffsetAndMetadata, ReplayRow
 
 T = 1_700_000_000_000
 GROUPS, TOPICS, PRODUCERS = ("a", "g", "gé", "z"), ("t", "u"), (7, 8, 9)

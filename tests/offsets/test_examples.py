@@ -13,11 +13,11 @@ from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
-from tests.coordinator.records import Log, T
+from tests.coordinator.log_rows import ReplayRow
+from tests.coordinator.records import Log, T, X, Y
 from tests.logs.dense_logs import dense_log
 from tests.nights.nights_here import How, audit
 from tests.offsets.log_tables import history_of, replayed, table
-from tests.twin.shard import ReplayRow
 
 # A record's fate at the end of the log, by what the package found of it.
 
@@ -135,6 +135,17 @@ def test_removals_are_remembered_for_the_next_commit(monkeypatch):
     monkeypatch.setattr(removals, "REMEMBERED", 1)
     forgotten = remember((array(1, 2), array(3, 4), np.array([True, True])), (array(1), array(6)))
     assert forgotten.restarts.tolist() == [-1]
+
+
+def test_a_topic_that_comes_again_under_another_id():
+    log = Log("4.4").commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
+    log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
+    moves = replayed(log.rows, release("4.4")).moves.to_pylist()
+    assert [(row["log_offset"], row["event"], row["offset_before"], row["offset_after"]) for row in moves] == [
+        (2, "offset_rewound", 9, 7),
+        (3, "topic_recreated", None, None),
+        (5, "offset_restarted", 8, 3),
+    ]
 
 
 def test_a_groups_holdings_begin_at_the_records_that_changed_them():

@@ -1,8 +1,7 @@
-"""Columns and groups equal a shard of objects, record by record: for every release, every cut, any ranges of slots."""
+"""A log replayed in parts equals one replay of the whole: cut anywhere, in any ranges of slots, for every release."""
 
 from __future__ import annotations
 
-import io
 import random
 from dataclasses import replace
 
@@ -26,50 +25,37 @@ from kgroups_spark.offsets.columns import (
 )
 from kgroups_spark.offsets.replay import ALL_SLOTS, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import rows as replay_rows
+from kgroups_spark.replay.state import LogState, loaded, saved
 from tests.chosen import some_of
-from tests.coordinator.generated_logs import JAVA, answers, logs
-from tests.coordinator.records import Log, X, Y
-from tests.offsets.log_tables import history_of, replayed, state_rows, state_tables, without_slots
+from tests.offsets.log_tables import history_of
 from tests.offsets.random_logs import BORDERS, random_log
-from tests.replay.replayed_shards import assert_as_objects
+from tests.replay.replayed_shards import CHANGES, Shard, in_order, night
+from tests.replay.replayed_shards import replayed as tables_and_state
 
 # One release of each set of rules that concern offsets.
 DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0", "2.0", "0.11", "0.8")
 
 
-def assert_cut_anywhere(chosen, rows, rules, ranges=ALL_SLOTS):
-    """Two replays, of the log's head and of its tail, together equal one replay of the whole log."""
-    whole = replayed(rows, rules)
-    for cut in chosen.some(range(len(rows) + 1), 5):
-        head = replayed(rows[:cut], rules, ranges=ranges)
-        tail = replayed(rows[cut:], rules, saved_and_read(head.state), ranges)
-        assert state_rows(tail.state) == state_rows(whole.state), cut
-        for name in ("moves", "tombstones", "unreadable"):
-            one, two, both = (without_slots(getattr(each, name)) for each in (head, tail, whole))
-            assert one + two == both, (name, cut)
-        assert ended_of(head, rows[:cut]) + ended_of(tail, rows[cut:]) == ended_of(whole, rows), cut
+def assert_cut_anywhere(chosen, log, version, ranges=ALL_SLOTS):
+    """Two nights together equal one that has all of the log. No cut is within a batch, or between records of one time,
+    because these are one act of the coordinator."""
+    (whole, end), how = tables_and_state(log, night(version)), night(version)
+    cuts = [cut for cut in range(len(log) + 1) if cut in (0, len(log)) or is_between_acts(*log[cut - 1 : cut + 1])]
+    for cut in chosen.some(cuts, 5):
+        head, state = tables_and_state(log[:cut], how, ranges=ranges)
+        tail, state = tables_and_state(log[cut:], how, loaded(saved(state), release(version)), ranges)
+        both = {name: in_order(name, [*head.get(name, ()), *tail.get(name, ())]) for name in CHANGES}
+        assert {name: rows for name, rows in (tail | both).items() if rows} == whole, cut
+        assert entries(state) == entries(end), cut
 
 
-def ended_of(found, rows):
-    return replay_rows.ended_columns(found.transactions, history_of(rows).markers).to_pylist()
+def is_between_acts(one, other):
+    is_one_batch = one.batch_offset is not None and one.batch_offset == other.batch_offset
+    return not is_one_batch and one.log_timestamp != other.log_timestamp
 
 
-def saved_and_read(state):
-    """The state as files give it back."""
-    return OffsetState(*(_read(_written(table)) for table in state_tables(state)))
-
-
-def _written(table):
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table.unify_dictionaries())
-    return sink.getvalue()
-
-
-def _read(data):
-    with pa.ipc.open_file(io.BytesIO(data)) as reader:
-        return reader.read_all()
+def entries(state):
+    return sorted(map(str, saved(state).to_pylist()))
 
 
 def check_logs(chosen, version, logs, every, check):
@@ -87,15 +73,31 @@ def releases(count):
     return pytest.mark.parametrize("version", [*some_of(count, *DIFFERENT), *others])
 
 
-@releases(5)
-def test_columns_equal_objects(version, chosen):
-    check_logs(chosen, version, 4, 150, assert_as_objects)
-
-
 @releases(2)
 def test_a_log_may_be_cut_anywhere(version, chosen):
     def check(log, version):
-        assert_cut_anywhere(chosen, log[:25], release(version))
+        assert_cut_anywhere(chosen, log[:25], version)
+
+    check_logs(chosen, version, 1, 20, check)
+
+
+@releases(2)
+def test_the_newest_versions_are_the_current_rows(version, chosen):
+    """After each record. Versions have no topology and no user data; their log offset is that of the last change."""
+
+    def check(log, version):
+        shard = Shard(night(version))
+        for row in log:
+            shard.replay([row])
+            tables = shard.tables
+            groups = {each.group_id: each for each in tables.groups("group_versions")}
+            members = {(each.group_id, each.member_id): each for each in tables.members("group_member_versions")}
+            assert {each[1:16] for each in tables.groups()} == {
+                each[1:16] for each in groups.values() if not each.is_removed
+            }
+            assert [each[1:-5] for each in tables.members()] == [
+                each[1:-5] for _, each in sorted(members.items()) if not each.is_removed
+            ]
 
     check_logs(chosen, version, 1, 20, check)
 
@@ -104,11 +106,15 @@ def test_a_log_may_be_cut_anywhere(version, chosen):
 def test_ranges_of_slots_equal_all_slots_at_once(version, chosen):
     def check(log, version):
         ranges = ranges_between(chosen.one(BORDERS))
-        assert_as_objects(log, version, ranges)
+        assert tables_of(log, version, ranges) == tables_of(log, version)
         if chosen.takes(0.1):
-            assert_cut_anywhere(chosen, log[:20], release(version), ranges)
+            assert_cut_anywhere(chosen, log[:20], version, ranges)
 
     check_logs(chosen, version, 1, 20, check)
+
+
+def tables_of(log, version, ranges=ALL_SLOTS):
+    return tables_and_state(log, night(version), ranges=ranges)[0]
 
 
 @releases(2)
@@ -117,10 +123,10 @@ def test_the_oldest_removals_are_forgotten_first(version, chosen, monkeypatch):
     monkeypatch.setattr(events, "REMEMBERED", 2)
 
     def check(log, version):
-        assert_as_objects(log, version)
+        ranges = ranges_between([Border("g"), Border("g", "t", 1), Border("h")])
+        assert tables_of(log, version, ranges) == tables_of(log, version)
         if chosen.takes(0.1):
-            assert_as_objects(log, version, ranges_between([Border("g"), Border("g", "t", 1), Border("h")]))
-            assert_cut_anywhere(chosen, log[:20], release(version))
+            assert_cut_anywhere(chosen, log[:20], version)
 
     check_logs(chosen, version, 1, 20, check)
 
@@ -128,8 +134,14 @@ def test_the_oldest_removals_are_forgotten_first(version, chosen, monkeypatch):
 @releases(3)
 def test_log_offsets_of_any_size_make_keys(version, chosen, monkeypatch):
     """Where very many slots over a very long log would make keys too large, the log offsets are numbered first."""
-    monkeypatch.setattr(columns, "LARGEST_KEY", 1)
-    check_logs(chosen, version, 1, 20, assert_as_objects)
+
+    def check(log, version):
+        expected = tables_of(log, version)
+        with monkeypatch.context() as context:
+            context.setattr(columns, "LARGEST_KEY", 1)
+            assert tables_of(log, version) == expected
+
+    check_logs(chosen, version, 1, 20, check)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -143,7 +155,7 @@ def test_rows_of_history_come_in_any_order_and_any_parts(seed):
     mixed = pa.concat_tables([dictionaries(rows.take(pa.array(part))) for part in parts])
     found = replay_offsets(OffsetState.empty(), replace(history, commits=lambda _: mixed), rules)
     whole = replay_offsets(OffsetState.empty(), history, rules)
-    assert state_rows(found.state) == state_rows(whole.state)
+    assert entries(LogState(found.state)) == entries(LogState(whole.state))
     assert found.moves.to_pylist() == whole.moves.to_pylist()
 
 
@@ -155,15 +167,8 @@ def dictionaries(rows):
     return rows
 
 
-def test_a_topic_that_comes_again_under_another_id():
-    log = Log().commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
-    log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
-    assert_as_objects(log.rows, "4.4")
-
-
 def test_an_empty_log():
-    assert_as_objects([], "4.3")
-    assert [len(table) for table in state_tables(replayed([], release("4.3")).state)] == [0, 0, 0, 0]
+    assert tables_of([], "4.3") == {}
 
 
 # Ranges of slots, in comparison with tuples in Python.
@@ -234,53 +239,3 @@ def test_large_groups_are_cut_between_their_slots():
         assert max(map(len, found)) <= most
         assert len(some) <= 2 * len(rows) // most
     assert {each.low for each in large} <= {each.low for each in ranges}
-
-
-# The columns over recorded logs, against the objects and against what Kafka's own classes answered.
-Json = dict
-
-
-def test_offsets_equal_those_of_kafkas_classes(chosen):
-    """79 partitions of generated logs, adversarial ones among them."""
-    for version in chosen.some([*JAVA, "3.9.2"], 1):
-        compare(version, chosen)
-
-
-def compare(version, chosen):
-    rules, compared = release(version), 0
-    of_version = answers(version)
-    for number in chosen.some(range(len(of_version)), 25):
-        log, answer = of_version[number]
-        if rules.coordinator == "scala" and answer["failed"]:
-            continue
-        rows = usable(logs()[log][answer["partition"]])
-        found = replayed(rows, rules)
-        committed = replay_rows.committed_rows(
-            found, [(0, g["group"]) for g in answer["groups"]], audit_id=1
-        ).to_pylist()
-        pending = replay_rows.pending_rows(found, audit_id=1).to_pylist()
-        assert {_said(each) for each in answer["offsets"]} == {_ours(row) for row in committed}, log
-        assert {(e["producerId"], *_said(e)) for e in answer["pending"]} == {
-            (row["producer_id"], *_ours(row)) for row in pending
-        }, log
-        compared += len(committed)
-    assert compared > (1000 if chosen.every else 0)
-
-
-def usable(rows):
-    """Rows that history keeps; of undecodable ones those of transactions, without a producer's epoch."""
-    return [
-        row._replace(producer_epoch=-1) if row.kind in ("undecodable", "group_record") else row
-        for row in rows
-        if row.kind != "undecodable" or row.is_transactional
-    ]
-
-
-def _said(offset):
-    place = (offset["group"], offset["topic"], offset["partition"], offset["offset"], offset.get("topicId"))
-    return (*place, offset["leaderEpoch"], offset["metadata"], offset.get("orphan", False))
-
-
-def _ours(row):
-    place = (row["group_id"], row["topic"], row["partition"], row["committed_offset"], row["topic_id"])
-    return (*place, row["leader_epoch"], row["metadata"], row.get("is_orphan", False))

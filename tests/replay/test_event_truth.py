@@ -2,7 +2,7 @@
 
 Recordings (tests/data/corpora): scripts drove real brokers; tests/data/event-truth.json says what was done to a group.
 The scripts committed random offsets, many of them lower than the ones before. The causes that are reported are there;
-the slow twin says which commits are rewinds. `unknown` is right where another act leaves the same log:
+test_group_events.py says which commits are rewinds. `unknown` is right where another act leaves the same log:
 
     one group's topic    only one group of the offsets partition has offsets of the topic, and it does not subscribe to
                          it: deleted offsets look like a deleted topic. Scala's coordinator removes a group with its

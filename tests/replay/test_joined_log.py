@@ -20,11 +20,11 @@ from kgroups_spark.replay.stages import no_cycle_collector
 from kgroups_spark.replay.state import ENTRIES, loaded, saved
 from kgroups_spark.tables.rows import constant, no_rows, with_columns
 from tests.chosen import one_of
+from tests.coordinator.log_rows import OffsetAndMetadata, ReplayRow
 from tests.offsets.log_tables import history_tables, shard_history
 from tests.offsets.random_logs import random_log
-from tests.replay.replayed_shards import RELEASES, assert_as_objects, night
+from tests.replay.replayed_shards import RELEASES, night
 from tests.replay.replayed_shards import replayed as replayed_whole
-from tests.twin.shard import OffsetAndMetadata, ReplayRow
 
 Logs = Mapping[int, Sequence[ReplayRow]]
 # All log offsets of random logs are below.
@@ -107,8 +107,7 @@ def test_a_tombstone_of_the_last_pending_offset_is_an_act_of_its_own_batch():
         record(2, "u"),
         record(3, "t", **in_transaction),
     ]
-    assert_as_objects(log, "2.8")
-    found, _ = replayed_whole(log, "2.8")
+    found, _ = replayed_whole(log, night("2.8"))
     assert [(row["event"], row["cause"]) for row in found["group_events"]][-1] == ("group_removed", "expired")
 
 
@@ -117,5 +116,5 @@ def test_a_replayed_shard_is_freed_without_the_cycle_collector(chosen):
     log = random_log(chosen.random.randrange(1 << 32), records=200)
     gc.collect()
     with no_cycle_collector():
-        replayed_whole(log, chosen.one(RELEASES))
+        replayed_whole(log, night(chosen.one(RELEASES)))
         assert [each for each in gc.get_objects() if type(each) in (Groups, ShardReplay)] == []

@@ -10,12 +10,12 @@ import pytest
 from kgroups_spark.lake.replaced import STATE_LOGS
 from kgroups_spark.tables.definitions import KEEP
 from tests.chosen import one_of
+from tests.history.random_history import reduced
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.state_nights import StateNights
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
 from tests.transaction_coordinator import histories as transactions
-from tests.twin.reduction_twin import reduced
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import struct
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -19,28 +20,28 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kgroups_spark.audit.work import known_topics
-from kgroups_spark.coordinator.releases import Topics, release
-from kgroups_spark.coordinator.rows import AssignedPartition
+from kgroups_spark.coordinator.releases import Topics
+from kgroups_spark.coordinator.rows import AssignedPartition, MemberRow
+from kgroups_spark.replay.shard import Night
 from tests.chosen import some_of
-from tests.coordinator.log_rows import replay_rows
-from tests.coordinator.oracle_answers import replay_all
+from tests.coordinator.log_rows import ReplayRow, replay_rows
 from tests.logs.dense_logs import dense_log
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip, segments_of
 from tests.nights.nights_here import Audited, How, audit_nights
 from tests.recorded_logs import CORPORA
-from tests.twin.shard import CommittedRow, NoTopics, PendingRow, ReplayRow, Shard
+from tests.replay.replayed_shards import Shard
 from tests.views.arrow_tables import with_known_history
 
-# Logs replayed record by record through the coordinator's state machine: what the views of history should have.
+# Logs replayed record by record: what the views of history should have.
 #
-# Nothing here knows the views' rules, nor the tables of history: records come from the bytes, states from the shard.
+# Nothing here knows the views' rules, nor the tables of history: records come from the bytes, states from the current
+# tables after each record.
 
 
 Slot = tuple[str, str, int]  # group, topic, partition
 STATES = ("committed_offsets", "pending_offsets", "groups", "group_members")
 GROUP_COLUMNS = slice(1, 16)  # those that versions have, without the partition
-NO_TOPICS = NoTopics()
 
 
 class Owner(NamedTuple):
@@ -93,8 +94,8 @@ class ReplayedPartition:
     partitions_of_tasks: dict[tuple[str, str], set[AssignedPartition]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.shard = Shard(release(self.version), self.offsets_partition)
-        self.shard.topics = NO_TOPICS
+        self._night = Night(1, self.version, None, Topics())
+        self.shard = Shard(self._night, self.offsets_partition)
         waiting = list(reversed(self.moments))
         for row in self.rows:
             while waiting and row.log_timestamp is not None and row.log_timestamp > waiting[-1]:
@@ -104,46 +105,48 @@ class ReplayedPartition:
             self._keep(waiting.pop())
 
     def _keep(self, moment: int) -> None:
-        shard = self.shard
-        shard.topics = self.topics
-        found = (
-            map(_timed, shard.committed_rows()),
-            map(_timed, shard.pending_rows()),
-            ((self.offsets_partition, *row[GROUP_COLUMNS]) for row in shard.group_rows()),
-            (row[:-5] for row in shard.member_rows()),
-        )
-        for name, rows in zip(STATES, found, strict=True):
-            self.states[moment, name] = {tuple(map(plain, row)) for row in rows}
-        shard.topics = NO_TOPICS
+        # The names of topics are those of the whole log.
+        self.shard.night = replace(self._night, topics=self.topics)
+        self.shard.replay([])
+        tables = self.shard.tables
+        for name in ("committed_offsets", "pending_offsets"):
+            self.states[moment, name] = {tuple(map(plain, row.values())) for row in tables.rows(name)}
+        groups = ((self.offsets_partition, *row[GROUP_COLUMNS]) for row in tables.groups())
+        self.states[moment, "groups"] = {tuple(map(plain, row)) for row in groups}
+        self.states[moment, "group_members"] = {tuple(map(plain, row[:-5])) for row in tables.members()}
+        self.shard.night = self._night
 
     def _replay(self, row: ReplayRow) -> None:
+        before = self._committed()
+        self.shard.replay([row])
         if row.kind == "group_record":
             assert row.group_id is not None
-            replay_all(self.shard, [row])
             self._place_tasks(row)
             self.owners[row.group_id].append((row.log_offset, row.log_timestamp, self._owners(row.group_id)))
             return
-        before = dict(self.shard.offsets.committed_offsets())
-        replay_all(self.shard, [row])
-        now = dict(self.shard.offsets.committed_offsets())
+        now = self._committed()
         for slot in now.keys() | before.keys():
             old, new = before.get(slot), now.get(slot)
             if new is not None and new != old:
-                value = new.value.committed_offset
-                previous = None if old is None else old.value.committed_offset
-                self.effects[slot].append(Effect(new.log_offset, row.log_offset, row.log_timestamp, value, previous))
+                offset, value = new
+                self.effects[slot].append(Effect(offset, row.log_offset, row.log_timestamp, value, old and old[1]))
         if row.kind == "offset_commit" and row.commit is None:
-            old = before.get(row.slot)
-            previous = None if old is None else old.value.committed_offset
-            self.effects[row.slot].append(Effect(row.log_offset, row.log_offset, row.log_timestamp, None, previous))
+            slot = (row.group_id or "", row.topic or "", row.partition or 0)
+            old = before.get(slot)
+            self.effects[slot].append(Effect(row.log_offset, row.log_offset, row.log_timestamp, None, old and old[1]))
+
+    def _committed(self) -> dict[Slot, tuple[int, int]]:
+        """By slot the log offset of the record, and the committed offset."""
+        rows = self.shard.tables.offsets("committed_offsets")
+        return {(row.group_id, row.topic, row.partition): (row.log_offset, row.committed_offset) for row in rows}
+
+    def _members(self, group_id: str) -> list[MemberRow]:
+        return [row for row in self.shard.tables.members() if row.group_id == group_id]
 
     def _owners(self, group_id: str) -> set[tuple[AssignedPartition, Owner]]:
-        group = self.shard.groups.get(group_id)
-        if group is None:
-            return set()
         return {
             (partition._replace(assignment_epoch=None), Owner(row.member_id, row.client_id, row.client_host))
-            for row in (group.member_row(self.offsets_partition, member, NO_TOPICS) for member in group.members)
+            for row in self._members(group_id)
             for partition in (
                 *(row.assigned_partitions or ()),
                 *(row.pending_revocation_partitions or ()),
@@ -153,21 +156,20 @@ class ReplayedPartition:
 
     def _place_tasks(self, record: ReplayRow) -> None:
         """An active task has its partition of each source and repartition topic of its subtopology."""
-        group = self.shard.groups.get(record.group_id or "")
         topics: dict[str, list[str]] = {}
-        for each in (getattr(group, "topology", None) or {}).get("subtopologies", ()):
-            repartition = [topic["name"] for topic in each["repartitionSourceTopics"]]
-            topics[each["subtopologyId"]] = [*each["sourceTopics"], *repartition]
-        for member in group.members if group is not None else ():
-            if record.member_id != member:
-                continue
-            row = group.member_row(self.offsets_partition, member, NO_TOPICS)
-            self.partitions_of_tasks[row.group_id, row.member_id] = {
-                AssignedPartition(topic, None, task.partition, None)
-                for task in (*(row.assigned_tasks or ()), *(row.pending_revocation_tasks or ()))
-                if task.role == "active"
-                for topic in topics.get(task.subtopology_id, ())
-            }
+        for group in self.shard.tables.groups():
+            if group.group_id == record.group_id and group.topology is not None:
+                for each in json.loads(group.topology)["subtopologies"]:
+                    repartition = [topic["name"] for topic in each["repartitionSourceTopics"]]
+                    topics[each["subtopologyId"]] = [*each["sourceTopics"], *repartition]
+        for row in self._members(record.group_id or ""):
+            if record.member_id == row.member_id:
+                self.partitions_of_tasks[row.group_id, row.member_id] = {
+                    AssignedPartition(topic, None, task.partition, None)
+                    for task in (*(row.assigned_tasks or ()), *(row.pending_revocation_tasks or ()))
+                    if task.role == "active"
+                    for topic in topics.get(task.subtopology_id, ())
+                }
 
     def owners_at(self, slot: Slot, place: int) -> set[Owner]:
         """The owners of the slot's partition there."""
@@ -229,11 +231,6 @@ class ReplayedPartition:
             yield _transaction(rows, None)
 
 
-def _timed(row: CommittedRow | PendingRow) -> CommittedRow | PendingRow:
-    """Kafka's -1 is no time."""
-    return row._replace(commit_timestamp=None) if row.commit_timestamp == -1 else row
-
-
 def _transaction(rows: list[ReplayRow], marker: ReplayRow | None) -> tuple[Any, ...]:
     first, values = rows[0], [row for row in rows if row.kind == "offset_commit" and row.commit is not None]
     epochs = [row.producer_epoch for row in rows if row.kind == "offset_commit"]
@@ -268,9 +265,10 @@ class ReplayedLog:
 
     @cached_property
     def moments(self) -> list[int]:
-        """Times at which the log's end as of then is another, in ms: one before all, and that of each record."""
+        """Some of the times at which the log's end as of then is another, in ms: one before all, and that of a record
+        each."""
         times = {row.log_timestamp for rows in self.rows.values() for row in rows} - {None}
-        return sorted(times | {min(times) - 1})
+        return sorted(times | {min(times) - 1})[:: -(-(len(times) + 1) // MOMENTS)]
 
     @cached_property
     def partitions(self) -> dict[int, ReplayedPartition]:
@@ -294,6 +292,8 @@ def plain(value: Any) -> Any:
 
 
 NIGHTS, RANGES = 2, 3
+# At most so many moments of a log are checked.
+MOMENTS = 20
 # The length of random logs, in which transactions go on and on.
 BATCHES = 60
 # It reads what dense logs hold of records of type 0; like all since 3.8 it lets in what the views say.
