@@ -1,6 +1,8 @@
 """NAME.sql: rows of tables, and queries over the views of these tables, each followed by its rows. A query sees the
 tables' rows above it. Columns that an INSERT does not name are null, or have a value that fits. h(n): n hours after a
-full hour."""
+full hour.
+
+VIEW.txt: logs or rows in words, and the rows of the view (tests/logs/in_words.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
+from kgroups_spark.tables.schemas import arrow_schema
 from tests.lake.table_rows import rows_of
+from tests.logs import in_words
+from tests.logs.in_words import at, cases, told
+from tests.views.arrow_tables import in_duckdb
 
 # For the ledger's column `partitions`, values of __share_group_state, and a streams group's topology.
 MACROS = """
@@ -47,7 +53,39 @@ def questions(name: str) -> list[Question]:
 
 def tables_of(name: str) -> dict[str, pa.Table]:
     """All rows of the file."""
-    return questions(name)[-1].tables
+    if name not in IN_WORDS:
+        return questions(name)[-1].tables
+    tables = in_words.tables_of(IN_WORDS[name])
+    if name == "expiry_outcomes":  # two audits, each of which has read 100 records of every case
+        partitions = range(len(cases(IN_WORDS[name])))
+        read = {
+            end: [{"offsets_partition": p, "start_offset": end - 100, "end_offset": end} for p in partitions]
+            for end in (100, 200)
+        }
+        ended = [
+            {"audit_id": end // 100, "status": "finished", "as_of": at(end), "partitions": its}
+            for end, its in read.items()
+        ]
+        tables["audits"] = rows_of("audits", *ended)
+    return tables
+
+
+IN_WORDS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))}
+# Columns that rows do not have there: where a case is, and those of the record itself.
+UNTOLD = {"audit_id", "offsets_partition"}
+OF_RECORDS = {*arrow_schema("offset_commits").names} - {"log_offset", "outcome", "marker_offset"}
+
+
+@cache
+def told_by(view: str) -> list[list[str]]:
+    """By case the rows of the view."""
+    found: list[list[str]] = [[] for _ in cases(IN_WORDS[view])]
+    untold = OF_RECORDS if view == "offset_history" else UNTOLD
+    with in_duckdb(tables_of(view)) as connection:
+        rows = connection.sql(f"FROM {view}").to_arrow_table().to_pylist()
+    for row in sorted(rows, key=lambda row: (row.get("group_id"), row.get("from_log_offset", row.get("log_offset")))):
+        found[row["offsets_partition"]].append(told({name: row[name] for name in row if name not in untold}))
+    return found
 
 
 def _questions(text: str) -> Iterator[Question]:

@@ -29,6 +29,7 @@ from tests.findings.logs import DAY
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.cleaner import GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
+from tests.logs.in_words import at
 from tests.logs.log_files import borders, files_of_nights
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import Audited, How, audit, new_lake
@@ -45,7 +46,6 @@ from tests.views.history_logs import (
     history_log,
     plain,
 )
-from tests.views.outcome_cases import at
 
 # The columns that a replay gives, too. Versions have neither topology nor user data, and their log offset is that of
 # the last change.

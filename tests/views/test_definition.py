@@ -11,8 +11,9 @@ import pytest
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS, Column, columns_of, definition, described, needed_for, parsed
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
+from tests.logs.in_words import cases
 from tests.views.arrow_tables import in_duckdb
-from tests.views.fixtures import NAMES, questions
+from tests.views.fixtures import IN_WORDS, NAMES, questions, told_by
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
 TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
@@ -102,6 +103,18 @@ def test_duckdb_views_do_not_import_sqlglot():
 def test_a_query_has_the_rows_that_follow_it(question):
     with in_duckdb(question.tables) as connection:
         assert sorted(map(repr, connection.sql(question.query).fetchall())) == sorted(map(repr, question.rows))
+
+
+@pytest.mark.parametrize(
+    ("view", "number"),
+    [
+        pytest.param(view, n, id=f"{view}-{case.title}")
+        for view in IN_WORDS
+        for n, case in enumerate(cases(IN_WORDS[view]))
+    ],
+)
+def test_a_view_has_the_rows_of_a_case(view, number, pytestconfig):
+    cases(IN_WORDS[view])[number].check(told_by(view)[number], pytestconfig)
 
 
 # The tables, views and functions of a lake that a query needs.

@@ -1,132 +1,25 @@
-"""View rebalances: logs with known answers, then recorded ones, against the state machine and against their stories."""
+"""View rebalances over recorded logs, against the state machine and their stories; rebalances.txt has its cases."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from functools import cache
-from typing import Any
 
 import pytest
 
 from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
-from tests.views.rebalance_cases import CASES, T0, Reported, tables_of_cases, topic_id
-from tests.views.recorded import LOGS, STORY, audited_log
-from tests.views.recorded import tables_of as tables_of_log
+from tests.views.recorded import LOGS, STORY, audited_log, tables_of
 
 ALL = "SELECT * FROM rebalances ORDER BY offsets_partition, group_id, log_offset"
-Row = dict[str, Any]
-
-
-def rebalances(tables):
-    with in_duckdb(tables) as connection:
-        return connection.sql(ALL).to_arrow_table().to_pylist()
-
-
-@cache
-def handmade():
-    """The rows of each case. All are in one lake, most with the same group id in another partition."""
-    rows = rebalances(tables_of_cases())
-    return {case.name: [row for row in rows if row["offsets_partition"] == n] for n, case in enumerate(CASES)}
 
 
 @cache
 def recorded(log):
-    return rebalances(tables_of_log(log))
-
-
-def seconds(time):
-    return None if time is None else (time - T0).total_seconds()
-
-
-@pytest.mark.parametrize(
-    ("case", "changed"),
-    [
-        ("a topic has a new partition", [None, [topic_id("u")], None]),
-        ("a topic is gone, and another one changes hands", [None, [topic_id("u")]]),
-        ("only racks changed", [None, None]),
-    ],
-)
-def test_changed_topics_have_partitions_that_nobody_had_or_that_nobody_has_now(case, changed):
-    assert [row["changed_topics"] for row in handmade()[case]] == changed
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_log(case):
-    reported = [
-        Reported(
-            row["number"],
-            row["cause"],
-            row["outcome"],
-            seconds(row["started_timestamp"]),
-            seconds(row["finished_timestamp"]),
-            row["slowest_member_id"],
-            row["members_before"],
-            row["members_after"],
-        )
-        for row in handmade()[case.name]
-    ]
-    assert reported == list(case.reported)
-
-
-def test_every_cause_has_a_log():
-    assert {row["cause"] for rows in handmade().values() for row in rows} == {
-        *("group_type_changed", "members_changed", "member_joined", "member_left", "subscription_changed"),
-        *("assignor_changed", "member_replaced", "topology_changed", "topic_metadata_changed"),
-        *("share_partitions_initialized", "partitions_revoked", "unknown"),
-    }
-
-
-def test_a_row_says_who_when_and_where():
-    row = dict(handmade()["one leaves, and the other is reported later"][-1])
-    assert row.pop("offsets_partition") == [case.name for case in CASES].index(
-        "one leaves, and the other is reported later"
-    )
-    times = {name: seconds(row.pop(name)) for name in list(row) if name.endswith("_timestamp")}
-    assert times.pop("rebalance_timestamp") == 4
-    assert times == {"started_timestamp": 4, "joined_timestamp": None, "assigned_timestamp": 5, "finished_timestamp": 6}
-    assert row == {
-        "group_id": "g",
-        "group_type": "consumer",
-        "number": 4,
-        "cause": "member_left",
-        "duration_ms": 2000,
-        "outcome": "finished",
-        "slowest_member_id": "a",
-        "members_before": 2,
-        "members_after": 1,
-        "joined_member_ids": [],
-        "left_member_ids": ["b"],
-        "changed_topics": None,
-        "log_offset": 15,
-        "finished_log_offset": 17,
-    }
-
-
-def test_a_classic_rebalance_has_the_time_at_which_all_had_joined():
-    rows = handmade()["all leave"]
-    joined = [seconds(row["joined_timestamp"]) for row in rows]
-    assert joined == [58, 118, None]
-    assert [row["duration_ms"] for row in rows] == [None] * 3
-    assert [row["joined_member_ids"] for row in rows] == [["a"], ["b"], []]
-    assert [row["left_member_ids"] for row in rows] == [[], [], ["a", "b"]]
-
-
-def test_a_static_member_under_another_id_neither_joined_nor_left():
-    rows = handmade()["a static member replaced again and again, until its session ends"]
-    assert [(row["joined_member_ids"], row["left_member_ids"]) for row in rows] == [(["a"], []), ([], ["c"])]
-    *_, row = handmade()["a static member under another id, within a generation and in a new one"]
-    assert (row["joined_member_ids"], row["left_member_ids"]) == ([], [])
-
-
-def test_a_rebalance_without_members_takes_no_time_and_where_the_clock_is_set_back_none_is_known():
-    assert [row["duration_ms"] for row in handmade()["the last one leaves"]] == [0, 0]
-    assert [row["duration_ms"] for row in handmade()["the clock is set back while it lasts"]] == [0, 1500, None]
-
-
-# ---- recorded logs
+    with in_duckdb(tables_of(log)) as connection:
+        return connection.sql(ALL).to_arrow_table().to_pylist()
 
 
 def versions(log, name):

@@ -1,4 +1,4 @@
-"""View unstable_periods: when an offset was pending in an open transaction; against a replay, and what brokers said."""
+"""View unstable_periods over recorded logs, and what brokers said; unstable_periods.txt has its cases."""
 
 from __future__ import annotations
 
@@ -10,43 +10,15 @@ from tests.chosen import some_of
 from tests.logs.corpora import ANSWERS
 from tests.nights import broker_answers
 from tests.views.arrow_tables import in_duckdb
-from tests.views.outcome_cases import SLOT, at
-from tests.views.rebalance_cases import UNSTABLE, Period, tables_of_unstable
-from tests.views.recorded import STORY
-from tests.views.recorded import tables_of as tables_of_log
-
-VIEWS = ("last_audit", "effective_commits", "unstable_periods")
-
+from tests.views.recorded import STORY, tables_of
 
 QUERY = "SELECT * FROM unstable_periods ORDER BY offsets_partition, group_id, topic, partition, from_log_offset"
 
 
-def periods(tables):
-    with in_duckdb(tables) as connection:
-        return connection.sql(QUERY).to_arrow_table().to_pylist()
-
-
-@cache
-def handmade():
-    return periods(tables_of_unstable())
-
-
 @cache
 def recorded(log):
-    return periods(tables_of_log(log))
-
-
-@pytest.mark.parametrize("number", range(len(UNSTABLE)), ids=[case.name for case in UNSTABLE])
-def test_one_offset(number):
-    rows = [row for row in handmade() if row["offsets_partition"] == number]
-    reported = [Period(row["from_log_offset"], row["to_log_offset"], row["ended_by"]) for row in rows]
-    assert reported == list(UNSTABLE[number].periods)
-    for row, period in zip(rows, reported, strict=True):
-        assert {name: row[name] for name in SLOT} == SLOT
-        has_end = period.end is not None and period.ended_by != "not_in_log"
-        assert (row["from"], row["to"]) == (at(period.start), at(period.end) if has_end else None)
-        assert row["duration_ms"] == (1000 * (period.end - period.start) if has_end and period.end else None)
-        assert row["producer_id"] == 7
+    with in_duckdb(tables_of(log)) as connection:
+        return connection.sql(QUERY).to_arrow_table().to_pylist()
 
 
 # Scala's loader lets a tombstone take other things with it.
