@@ -17,6 +17,7 @@ record is of group g, which is a consumer group, until "group h", "share group s
     b assigned, target 3         its part of the target assignment ("b assigned t:0+2 u:1"), the target's epoch
     epoch 4, epoch 4/8           the group's epoch, and another hash of its topics' metadata
     stable a=t:0+1 b             all that at epoch 2, of a group with these members
+    wide 100                     the same of 28 members, whose names have that size
     generation 2 a=t:0+1 b       a classic group's record: members with what they are assigned; "a/i": instance i;
                                  "of=t+u" after a member: its topics, if they are not only t
     value 10, tombstone 10       a row of offset_commits whose log offset is its second; "pending 10": in a transaction
@@ -118,7 +119,7 @@ def blocks(file: Path) -> list[Case]:
     """Logs and cases."""
     found, named, of = list[Case](), dict[str, Case](), ""
     text = re.sub("^#.*\n", "", file.read_text(), flags=re.MULTILINE)
-    usual = "\n".join(re.findall("^every .*", text, re.MULTILINE))
+    usual = "\n".join(" ".join(each.split()) for each in re.findall(r"^every .*\n(?: .*\n)*", text, re.MULTILINE))
     for section, head, lines in re.findall(r"^(?:of (.*)|((?:log|case) .*))\n((?: .*\n)*)", text, re.MULTILINE):
         of = section or of
         if section:
@@ -158,7 +159,7 @@ class Story:
         for time, some in re.findall(r" *(?:(no time|-?[\d.dhms]+):)? *([^;\n]*)", words):
             if time:
                 self.log.now = -1 if time == "no time" else START + ms_of(time)
-            for each in some.split(", "):
+            for each in re.split(", |,$", some):
                 if each.strip():
                     self._say(each.split())
 
@@ -204,7 +205,7 @@ class Story:
         epoch, member, of_targets, member_target, current = TYPES[self.type]
         match words:
             case ["commit", *rest]:
-                slot = _slot(rest.pop(0)) if rest and "-" in rest[0] else {}
+                slot = _slot(rest.pop(0)) if re.match(r"\w+-", " ".join(rest)) else {}
                 given = dict(each.partition("=")[::2] for each in rest)
                 numbers = {name: int(given[name]) for name in ("offset", "producer", "times") if name in given}
                 ids = {"topic_id": TOPIC_IDS[given["id"]]} if "id" in given else {}
@@ -228,6 +229,8 @@ class Story:
                 steps += [f"{name} assigned {its}" for name, its in held] + ["target 2"]
                 for step in steps + [f"{name} at 2 {its}" for name, its in held]:
                     self._record(step.split())
+            case ["wide", size]:
+                self._record(["stable", *(f"{n:02}".rjust(int(size), "x") + f"=t:{n}" for n in range(28))])
             case ["partitions", "of", "topics"]:
                 self._add(4, {"topics": []})
             case ["no", "partitions", "of", "topics"]:
