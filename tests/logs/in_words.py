@@ -349,19 +349,18 @@ def tables_of(file: Path) -> dict[str, pa.Table]:
     return {name: pa.concat_tables(some) for name, some in tables.items()}
 
 
-def told(row: Row, usual: Row = SLOT) -> str:
+def told(row: Row, usual: Row = SLOT, begin: datetime = BEGIN) -> str:
     """A row as a case has it."""
-    return " ".join(
-        f"{name}={_told(value)}" for name, value in row.items() if value is not None and value != usual.get(name)
-    )
+    some = {name: value for name, value in row.items() if value is not None and value != usual.get(name)}
+    return " ".join(f"{name}={_told(value, begin)}" for name, value in some.items())
 
 
 NAMES = {topic_id: f"id:{topic}" for topic, topic_id in TOPIC_IDS.items()}
 
 
-def _told(value: Any) -> str:
+def _told(value: Any, begin: datetime) -> str:
     if isinstance(value, datetime):
-        return span_of(round((value - BEGIN).total_seconds() * 1000))
+        return span_of(round((value - begin).total_seconds() * 1000))
     if isinstance(value, list):
-        return f"[{','.join(map(_told, value))}]"
+        return f"[{','.join(_told(each, begin) for each in value)}]"
     return NAMES.get(value, value) if isinstance(value, str) else json.dumps(value)
