@@ -1,6 +1,6 @@
-"""NAME.sql: rows of tables, and queries over the views of these tables, each followed by its rows. A query sees the
-tables' rows above it. Columns that an INSERT does not name are null, or have a value that fits. h(n): n hours after a
-full hour.
+"""NAME.sql: rows of tables, and queries over the views of these tables, each followed by its rows or error. A query
+sees the tables' rows above it. Columns that an INSERT does not name are null, or have a value that fits. h(n): n hours
+after a full hour.
 
 VIEW.txt: logs or rows in words, and the rows of the view (tests/logs/in_words.py)."""
 
@@ -22,17 +22,23 @@ from tests.logs import in_words
 from tests.logs.in_words import at, cases, told
 from tests.views.arrow_tables import in_duckdb
 
-# For the ledger's column `partitions`, values of __share_group_state, and a streams group's topology.
+# The ledger's column `partitions`, values of __share_group_state, a share group's list of partitions of topic A, a streams
+# group's topology.
 MACROS = """
 SET TimeZone = 'UTC';
-CREATE MACRO h(hours) AS TIMESTAMPTZ '2026-11-16 06:00Z' + to_milliseconds((3.6e6 * hours)::BIGINT);
-CREATE MACRO part(number, begins, ends, records, reread := 0, log_start := 0) AS {
+CREATE TEMP MACRO h(hours) AS TIMESTAMPTZ '2026-11-16 06:00Z' + to_milliseconds((3.6e6 * hours)::BIGINT);
+CREATE TEMP MACRO part(number, begins, ends, records, reread := 0, log_start := 0) AS {
   'offsets_partition': number, 'start_offset': begins, 'end_offset': ends, 'records': records, 'records_reread': reread,
   'bytes': 10 * records, 'log_start_offset': log_start};
-CREATE MACRO batch(first_offset, last_offset, state, deliveries) AS {
+CREATE TEMP MACRO batch(first_offset, last_offset, state, deliveries) AS {
   'firstOffset': first_offset, 'lastOffset': last_offset, 'deliveryState': state, 'deliveryCount': deliveries};
-CREATE MACRO stored(start_offset, batches) AS to_json({'startOffset': start_offset, 'stateBatches': batches});
-CREATE MACRO subtopology(sources, repartitioned) AS {
+CREATE TEMP MACRO stored(start_offset, batches) AS to_json({'startOffset': start_offset, 'stateBatches': batches});
+CREATE TEMP MACRO listed(partitions) AS list_filter(
+  [{'topicId': 'A', 'topicName': 'topic A', 'partitions': partitions}], lambda topic: len(partitions) > 0);
+CREATE TEMP MACRO listing(initializing, initialized, deletes := false) AS to_json({
+  'initializingTopics': listed(initializing), 'initializedTopics': listed(initialized),
+  'deletingTopics': list_filter([{'topicId': 'A', 'topicName': 'topic A'}], lambda topic: deletes)});
+CREATE TEMP MACRO subtopology(sources, repartitioned) AS {
   'subtopologyId': '0', 'sourceTopics': sources, 'sourceTopicRegex': ['x.*'], 'repartitionSinkTopics': ['sink'],
   'stateChangelogTopics': [{'name': 'changelog', 'partitions': 1}],
   'repartitionSourceTopics': list_transform(repartitioned, lambda topic: {'name': topic, 'partitions': 1})};
@@ -45,6 +51,7 @@ class Question(NamedTuple):
     tables: dict[str, pa.Table]
     query: str
     rows: list[tuple[Any, ...]]
+    error: str = ""
 
 
 @cache
@@ -101,5 +108,7 @@ def _questions(text: str) -> Iterator[Question]:
                 tables[table] = pa.concat_tables([tables[table], rows]) if table in tables else rows
             elif statement.strip().startswith("VALUES"):
                 yield Question(dict(tables), query, connection.sql(statement).fetchall())
+            elif statement.strip().startswith("ERROR"):
+                yield Question(dict(tables), query, [], statement.strip()[len("ERROR ") :])
             else:
                 query = statement.strip()
