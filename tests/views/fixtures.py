@@ -22,7 +22,7 @@ from tests.logs import in_words
 from tests.logs.in_words import at, cases, told
 from tests.views.arrow_tables import in_duckdb
 
-# The ledger's column `partitions`, values of __share_group_state, a list of share partitions, a streams group's topology.
+# The ledger's column `partitions`, values of __share_group_state, lists of share partitions, and a topology of streams.
 MACROS = """
 SET TimeZone = 'UTC';
 CREATE TEMP MACRO h(hours) AS TIMESTAMPTZ '2026-11-16 06:00Z' + to_milliseconds((3.6e6 * hours)::BIGINT);
