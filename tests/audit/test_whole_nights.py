@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import random
-import struct
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -16,9 +15,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark import errors
-from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import Shortfall, unsettled_note
-from kgroups_spark.audit.run import run_audit
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import KINDS
@@ -39,13 +36,9 @@ from tests.nights.nights_here import (
     audit,
     audit_nights,
     new_lake,
-    patched,
-    write_files,
 )
-from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
-from tests.sources.fake_cluster import TOPIC
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 RELEASES = ("4.3", "4.0.0", "3.9", "2.3", "0.9")
@@ -211,23 +204,14 @@ def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_led
 OLD = CLOCK_MS - DAY
 
 
-def commit(offset, ms):
-    key = struct.pack(">h", 1) + b"\0\5group" + b"\0\5topic" + struct.pack(">i", 0)
-    value = struct.pack(">hqi", 3, offset, -1) + b"\0\0" + struct.pack(">q", ms)
-    return batch(offset, [(key, value)], base_timestamp=ms, max_timestamp=ms, leader_epoch=5)
-
-
-def night(lake, committed, *times, topic=TOPIC):
+def night(lake, committed, *times):
     """An audit of commits at these times, of which `committed` are below the high watermark."""
-    log = lake.folder / "log"
-    log.mkdir(exist_ok=True)
-    data = b"".join(commit(offset, ms) for offset, ms in enumerate(times))
-    write_files(log, {f"{topic}-0/{0:020}.log": data})
-    (log / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {committed}\n")
-    with in_memory(), patched(How(clock_ms=CLOCK_MS, findings=True)):
-        done = run_audit(lake.session, AuditOptions(lake=lake.lake, segments=[str(log)], offsets_partitions=1))
-    lake._ended(done)
-    return done
+    log = Log()
+    for log.now in times:
+        log.commit("g")
+    checkpoint = {"replication-offset-checkpoint": f"0\n1\n__consumer_offsets 0 {committed}\n".encode()}
+    how = How(offsets_partitions=1, clock_ms=CLOCK_MS, findings=True)
+    return lake.night({**log.files, **checkpoint}, how)
 
 
 @pytest.mark.parametrize(
