@@ -24,10 +24,10 @@ from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
-from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
+from tests.logs.in_words import Story
 from tests.logs.log_files import of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import (
     CLOCK_MS,
@@ -110,29 +110,6 @@ def test_damaged_logs_are_audited_to_the_end(chosen):
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
 
 
-def streams_group_that_never_reconciles():
-    """A member has only joined: no current assignment has its state."""
-    log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
-    log.member("s", "m", record_type=19, **STREAMS_MEMBER)
-    return log.later(10 * DAY).commit("g")
-
-
-STREAMS_MEMBER = {
-    "rebalanceTimeoutMs": 300_000,
-    "topologyEpoch": 0,
-    "processId": "p",
-    "userEndpoint": None,
-    "clientTags": [],
-}
-
-
-def test_a_member_without_current_assignment_does_not_reconcile():
-    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
-    (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
-    assert (finding["group_id"], finding["member_id"]) == ("s", "m")
-    assert "has no assignment at all" in finding["detail"]
-
-
 def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
     def broken(name, *how):
         if name == "commit_storm":
@@ -140,7 +117,7 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
         return found_by_sql(name, *how)
 
     found_by_sql = finders.found_by_sql
-    log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
+    log = Story("stable a=t:0, x assigned t:1").log
     sound = audit(log.files, LOOKING).found()
     assert {each["finding"] for each in sound} == {"target_for_unknown_member"}
     monkeypatch.setattr(finders, "found_by_sql", broken)

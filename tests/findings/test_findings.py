@@ -35,7 +35,7 @@ from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of, some_of
-from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
+from tests.findings.logs import DAY, HOUR, START, TOPIC_IDS, Log, classic_member
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.in_words import Story, cases, told
@@ -259,13 +259,13 @@ def test_ranges_do_not_matter(name):
 
 
 def test_lasting_findings_are_raised_again_when_nothing_new_is_read():
-    log = Log().consumer_group("g", a=(0,)).commit("g").target("g", "x", 1)
-    log.classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
-    log.commit("s", times=36_000)
-    files = log.files
+    words = (
+        "stable a=t:0, commit, x assigned t:1, group big, generation 1 m user_data=900000, group s, commit times=36000"
+    )
+    files = Story(words).log.files
     audited = audit(files, LOOKING)
     first = audited.found()
-    audited.night(files, How(as_of=log.now + HOUR, findings=True))
+    audited.night(files, How(as_of=START + HOUR, findings=True))
     later = audited.found()
     names = {each["finding"] for each in first}
     assert names == {"target_for_unknown_member", "group_record_near_limit", "commit_storm"}
@@ -280,13 +280,13 @@ def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach():
 
 
 def test_a_record_that_the_log_has_lost_no_longer_stops_a_load():
-    evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    evidence = evidence_of(replayed(Story("stable a=t:0, a gone 5").log.files, How()))
     assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
 def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_order():
-    evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    evidence = evidence_of(replayed(Story("stable a=t:0, a gone 5").log.files, How()))
     (row,) = evidence.tables.rows("quarantine", TABLES["quarantine"].schema.names).to_pylist()
     rows = [row, row | {"detail": "Another reason"}]
     found = [
@@ -325,8 +325,8 @@ def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now():
 
 
 def test_rows_are_those_of_the_table_errors_first():
-    log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
-    log.classic("g", classic_member("a", 0)).commit("g", partition=3)
+    words = "group z, commit producer=7, group a, commit producer=7, group x, commit, no generation; 1h: clock"
+    log = Story(f"{words}, group g, generation 1 a=t:0, commit t-3").log
     rows = findings_table(findings(replayed(log.files, How())), audit_id=9).to_pylist()
     assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
         ("error", "orphaned_offsets", 9),
@@ -395,7 +395,7 @@ def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has():
 
 
 def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings():
-    log = Log().consumer_group("g", a=(0,), b=(1,)).commit("g", committed_ago=10 * MINUTE + 1).tick(RETENTION_MS)
+    log = Story("stable a=t:0 b=t:1, commit ago=10m0.001s; 7d: clock").log
     lake = audit(log.files, LOOKING)
     first = lake.found()
     assert [each["finding"] for each in first] == ["commit_time_skew", "lost_when_emptied"]
@@ -414,7 +414,7 @@ def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings():
 
 
 def test_after_an_audit_of_chosen_partitions_the_next_one_looks():
-    log = Log().consumer_group("g", a=(0,), b=(1,)).commit("g").tick(RETENTION_MS)
+    log = Story("stable a=t:0 b=t:1, commit; 7d: clock").log
     lake = audit(log.files, LOOKING)
     lake.night(log.files, LOOKING)
     options = AuditOptions(lake=lake.lake, segments=[str(lake.folder / "log")], partitions=[0], **LOOKING.rules)

@@ -237,8 +237,8 @@ class Story:
                 self._add(4, None)
             case ["initialized"]:
                 self._add(15, {"initializingTopics": [], "initializedTopics": [], "deletingTopics": []})
-            case ["topology"]:
-                self._add(23, {"epoch": 1, "subtopologies": []})
+            case ["topology", *of]:
+                self._add(23, {"epoch": int(of[0]) if of else 1, "subtopologies": []})
             case ["placeholder"]:
                 self._add(2, self._generation(0, ["type="]))
             case ["no", "generation"]:
@@ -246,7 +246,8 @@ class Story:
             case ["generation", number, *members]:
                 self._add(2, self._generation(int(number), members))
             case ["matching", expression, *topics]:
-                log.regex(self.group, expression, *topics)
+                key = {"groupId": self.group, "regularExpression": expression}
+                log.append(record(16, key, {"topics": topics, "version": 1, "timestamp": log.now}))
             case ["removed", *members]:
                 gone = [*((of, name) for of in (current, member_target) for name in members), (of_targets, None)]
                 for of, name in (*gone, *((member, name) for name in members), (4, None), (epoch, None)):
