@@ -38,7 +38,7 @@ from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, START, TOPIC_IDS, Log, classic_member
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ANSWERS, files_of
-from tests.logs.in_words import Story, cases, told
+from tests.logs.in_words import Story, as_text, cases
 from tests.logs.log_files import borders, files_of_nights
 from tests.nights.nights_here import LOOKING, How, audit, audit_nights, in_memory, new_lake
 from tests.nights.replayed_logs import replayed
@@ -162,13 +162,13 @@ def found_in(case):
     """The finding in words, and the names of others."""
     story = Story(case.words)
     found = findings(replayed(story.log.files, case.how), release=case.how.release, tables=story.rows)
-    rows = [told_finding(each._asdict()) for each in found if each.finding == case.of]
+    rows = [finding_as_text(each._asdict()) for each in found if each.finding == case.of]
     return rows + [f"also {each.finding}" for each in found if each.finding != case.of]
 
 
-def told_finding(row):
+def finding_as_text(row):
     columns = {name: row[name] for name in Finding._fields if name not in ("finding", "detail")}
-    return f"{told(columns, {})}: {row['detail']}"
+    return f"{as_text(columns, {})}: {row['detail']}"
 
 
 @pytest.mark.parametrize("case", cases(FOLDER / "nights.txt"), ids=lambda case: case.title)
@@ -178,7 +178,7 @@ def test_a_night_raises_its_findings(case, pytestconfig):
     cuts = {0: [ends[night] for night in (*story.nights, story.log.offset)]}
     for number, files in enumerate(files_of_nights(story.log.files, cuts), 1):
         nights.night(files, LOOKING)
-        rows += [f"night {number}: {row['finding']} {told_finding(row)}" for row in nights.found()]
+        rows += [f"night {number}: {row['finding']} {finding_as_text(row)}" for row in nights.found()]
     case.check(rows, pytestconfig)
 
 

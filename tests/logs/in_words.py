@@ -149,7 +149,7 @@ def blocks(file: Path) -> list[Case]:
 
 
 class Story:
-    """What words say: a log, and rows of tables. `nights`: the log offsets up to which audits read it."""
+    """The log and the rows of tables that words name. `nights`: the log offsets up to which audits read it."""
 
     def __init__(self, words: str, partition: int = 0) -> None:
         self.log, self.group, self.type = Log(partition), "g", "consumer"
@@ -350,18 +350,18 @@ def tables_of(file: Path) -> dict[str, pa.Table]:
     return {name: pa.concat_tables(some) for name, some in tables.items()}
 
 
-def told(row: Row, usual: Row = SLOT, begin: datetime = BEGIN) -> str:
+def as_text(row: Row, usual: Row = SLOT, begin: datetime = BEGIN) -> str:
     """A row as a case has it."""
     some = {name: value for name, value in row.items() if value is not None and value != usual.get(name)}
-    return " ".join(f"{name}={_told(value, begin)}" for name, value in some.items())
+    return " ".join(f"{name}={_as_text(value, begin)}" for name, value in some.items())
 
 
 NAMES = {topic_id: f"id:{topic}" for topic, topic_id in TOPIC_IDS.items()}
 
 
-def _told(value: Any, begin: datetime) -> str:
+def _as_text(value: Any, begin: datetime) -> str:
     if isinstance(value, datetime):
         return span_of(round((value - begin).total_seconds() * 1000))
     if isinstance(value, list):
-        return f"[{','.join(_told(each, begin) for each in value)}]"
+        return f"[{','.join(_as_text(each, begin) for each in value)}]"
     return NAMES.get(value, value) if isinstance(value, str) else json.dumps(value)

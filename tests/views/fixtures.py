@@ -19,7 +19,7 @@ from kgroups_spark.sql.views import VIEWS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.lake.table_rows import rows_of
 from tests.logs import in_words
-from tests.logs.in_words import at, cases, told
+from tests.logs.in_words import as_text, at, cases
 from tests.views.arrow_tables import in_duckdb
 
 # The ledger's column `partitions`, values of __share_group_state, lists of share partitions, and a topology of streams.
@@ -79,19 +79,19 @@ def tables_of(name: str) -> dict[str, pa.Table]:
 
 IN_WORDS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt")) if path.stem in VIEWS}
 # Columns that rows do not have there: where a case is, and those of the record itself.
-UNTOLD = {"audit_id", "offsets_partition"}
+LEFT_OUT = {"audit_id", "offsets_partition"}
 OF_RECORDS = {*arrow_schema("offset_commits").names} - {"log_offset", "outcome", "marker_offset"}
 
 
 @cache
-def told_by(view: str) -> list[list[str]]:
+def rows_by_case(view: str) -> list[list[str]]:
     """By case the rows of the view."""
     found: list[list[str]] = [[] for _ in cases(IN_WORDS[view])]
-    untold = OF_RECORDS if view == "offset_history" else UNTOLD
+    left_out = OF_RECORDS if view == "offset_history" else LEFT_OUT
     with in_duckdb(tables_of(view)) as connection:
         rows = connection.sql(f"FROM {view}").to_arrow_table().to_pylist()
     for row in sorted(rows, key=lambda row: (row.get("group_id"), row.get("from_log_offset", row.get("log_offset")))):
-        found[row["offsets_partition"]].append(told({name: row[name] for name in row if name not in untold}))
+        found[row["offsets_partition"]].append(as_text({name: row[name] for name in row if name not in left_out}))
     return found
 
 

@@ -14,7 +14,7 @@ from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
 from tests.logs.in_words import cases
 from tests.views.arrow_tables import in_duckdb
-from tests.views.fixtures import IN_WORDS, MACROS, NAMES, questions, told_by
+from tests.views.fixtures import IN_WORDS, MACROS, NAMES, questions, rows_by_case
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
 TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
@@ -120,7 +120,7 @@ def test_a_query_has_the_rows_that_follow_it(question):
     ],
 )
 def test_a_view_has_the_rows_of_a_case(view, number, pytestconfig):
-    cases(IN_WORDS[view])[number].check(told_by(view)[number], pytestconfig)
+    cases(IN_WORDS[view])[number].check(rows_by_case(view)[number], pytestconfig)
 
 
 # The tables, views and functions of a lake that a query needs.

@@ -134,7 +134,7 @@ def test_every_record_type_has_a_view():
 
 
 def test_rows_of_every_record_type(by_duckdb, pytestconfig):
-    """Of records made by hand and Kafka's vectors: what is null is left out."""
+    """Records are made by hand, and Kafka's vectors: what is null is left out."""
     said, golden = "", Path(__file__).parent / "record_views.txt"
     for name in NAMES.values():
         rows = read(by_duckdb, name)

@@ -14,7 +14,7 @@ from kgroups_spark.words import to_epoch_ms
 from tests.chosen import some_of
 from tests.cli.written_lake import AS_OF, ledger
 from tests.logs.corpora import ALL, ANSWERS
-from tests.logs.in_words import cases, told
+from tests.logs.in_words import as_text, cases
 from tests.nights import broker_answers
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.recorded import STORY, tables_of
@@ -28,7 +28,7 @@ def test_rows_of_a_view(case, pytestconfig):
     tables = tables_of(case.title)
     times = {time for name in ("offset_commits", "group_records") for time in tables[name]["log_timestamp"].to_pylist()}
     found = rows(tables, f"FROM {case.of} ORDER BY ALL")
-    case.check([told(row, {"audit_id": 1}, min(times - {None})) for row in found], pytestconfig)
+    case.check([as_text(row, {"audit_id": 1}, min(times - {None})) for row in found], pytestconfig)
 
 
 def rows(tables, query):
