@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--regen",
         action="store_true",
-        help="write the golden files again: screens of commands, the report's page, the notebooks' answers",
+        help="write the golden files again: screens, rows of cases, the report's page, the notebooks' answers",
     )
 
 

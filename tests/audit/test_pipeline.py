@@ -71,8 +71,25 @@ def night(audited, files, pipeline):
         audited.night(files, HOW)
 
 
-def ended(step):
-    step.end(step.rows.mapInArrow(step.function, step.reports))
+def ended(step, rows=None):
+    step.end((rows or step.rows).mapInArrow(step.function, step.reports))
+
+
+def by_steps(end):
+    """A pipeline that ends its steps of reading and replaying in this way."""
+
+    def pipeline(spark, options):
+        with begin_audit(spark, options) as begun:
+            begun.replay_state_logs()
+            for step in begun.read():
+                end("read", step)
+            end("replay", begun.replay())
+            begun.append_history()
+            begun.replace_current()
+            begun.save_state()
+            return begun.finish()
+
+    return pipeline
 
 
 def test_the_job_makes_the_tables_of_run_audit():
@@ -89,25 +106,16 @@ def test_the_job_makes_the_tables_of_run_audit():
 def test_the_rows_of_the_steps_are_ranges_and_shards():
     seen = dict[str, pa.Table]()
 
-    def shown(spark, options):
-        with begin_audit(spark, options) as begun:
-            begun.replay_state_logs()
-            for step in begun.read():
-                seen["ranges"] = pa.concat_tables(step.rows.tasks)
-                ended(step)
-            ended(step := begun.replay())
-            seen["shards"] = pa.concat_tables(step.rows.tasks)
-            begun.append_history()
-            begun.replace_current()
-            begun.save_state()
-            return begun.finish()
+    def shown(name, step):
+        seen[name] = pa.concat_tables(step.rows.tasks)
+        ended(step)
 
     audited = in_frames(new_lake())
-    night(audited, FILES, shown)
+    night(audited, FILES, by_steps(shown))
     progress = {each.offsets_partition: each for each in audited.newest.partitions or ()}
-    assert sorted(seen["ranges"]["offsets_partition"].to_pylist()) == sorted(progress)
-    assert sorted(seen["ranges"]["range"].to_pylist()) == [*range(len(progress))]
-    shards = dict(zip(*(seen["shards"][name].to_pylist() for name in ("shard", "records")), strict=True))
+    assert sorted(seen["read"]["offsets_partition"].to_pylist()) == sorted(progress)
+    assert sorted(seen["read"]["range"].to_pylist()) == [*range(len(progress))]
+    shards = dict(zip(*(seen["replay"][name].to_pylist() for name in ("shard", "records")), strict=True))
     assert shards == {number: each.records for number, each in progress.items()}
 
 
@@ -117,27 +125,14 @@ def test_the_rows_of_the_steps_are_ranges_and_shards():
 def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what, column, said):
     dropped = min(int(path.partition("-")[2].partition("/")[0]) for path in FILES if path.startswith("__consumer_off"))
 
-    def dropping(spark, options):
-        def end(step, of):
-            rows = step.rows
-            kept = rows.where(pc.field(column) != dropped) if of == what else rows
-            step.end(kept.mapInArrow(step.function, step.reports))
-
-        with begin_audit(spark, options) as begun:
-            begun.replay_state_logs()
-            for step in begun.read():
-                end(step, "read")
-            end(begun.replay(), "replay")
-            begun.append_history()
-            begun.replace_current()
-            begun.save_state()
-            return begun.finish()
+    def dropping(name, step):
+        ended(step, step.rows.where(pc.field(column) != dropped) if name == what else step.rows)
 
     audited = in_frames(new_lake())
     with pytest.raises(
         KgroupsError, match=rf"partition {dropped} was not {said} whole: rows of the step were left out"
     ):
-        night(audited, FILES, dropping)
+        night(audited, FILES, by_steps(dropping))
     night(audited, FILES, JOB)
     assert reported(audited, FILES) == reported(audit(FILES, HOW), FILES)
 

@@ -331,27 +331,6 @@ def test_a_ledger_that_has_lost_its_end_is_not_passed_over_in_silence(session, j
     assert any(note.startswith(f"audit 2 did not finish, {complete}") for note in audited.audit.notes)
 
 
-@pytest.mark.parametrize("name", ["group_versions", "groups"])
-def test_a_rebuild_makes_a_table_again_whose_newest_version_is_lost(session, java, tmp_path, name):
-    lake = lost(tmp_path / "lake", name, java)
-    rebuild(session, lake)
-    assert reported(lake) == reported(java)
-    assert sorted(DuckDbLake(str(lake)).rows(name)["group_id"].to_pylist()) == sorted(
-        row["group_id"] for row in rows(java, name)
-    )
-
-
-@pytest.mark.parametrize("name", ["group_versions", "offset_commits"])
-def test_an_audit_does_not_go_on_from_an_older_version_of_history(session, java, logs, tmp_path, name):
-    lake = lost(tmp_path / "lake", name, java)
-    acts = [lambda: audit(session, lake, logs[1]), lambda: run_maintain(session, MaintainOptions(lake=str(lake)))]
-    if name == "offset_commits":
-        acts.append(lambda: rebuild(session, lake))
-    for act in acts:
-        with pytest.raises(KgroupsError, match=f"has lost the newest version of table {name}"):
-            act()
-
-
 def test_a_lake_without_history_and_a_partition_count_below_the_logs_own_are_refused(local, java, tmp_path):
     Lake.create(local, str(tmp_path / "unaudited"))
     with pytest.raises(UsageError, match=r"no audit of .* has finished"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import random
-import struct
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -16,9 +15,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark import errors
-from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import Shortfall, unsettled_note
-from kgroups_spark.audit.run import run_audit
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import KINDS
@@ -27,10 +24,10 @@ from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
-from tests.findings.record_bytes import record
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
 from tests.logs.event_logs import EventLog
+from tests.logs.in_words import Story
 from tests.logs.log_files import of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import (
     CLOCK_MS,
@@ -39,13 +36,9 @@ from tests.nights.nights_here import (
     audit,
     audit_nights,
     new_lake,
-    patched,
-    write_files,
 )
-from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
-from tests.sources.fake_cluster import TOPIC
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 RELEASES = ("4.3", "4.0.0", "3.9", "2.3", "0.9")
@@ -117,29 +110,6 @@ def test_damaged_logs_are_audited_to_the_end(chosen):
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS, findings=True)))
 
 
-def streams_group_that_never_reconciles():
-    """A member has only joined: no current assignment has its state."""
-    log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
-    log.member("s", "m", record_type=19, **STREAMS_MEMBER)
-    return log.later(10 * DAY).commit("g")
-
-
-STREAMS_MEMBER = {
-    "rebalanceTimeoutMs": 300_000,
-    "topologyEpoch": 0,
-    "processId": "p",
-    "userEndpoint": None,
-    "clientTags": [],
-}
-
-
-def test_a_member_without_current_assignment_does_not_reconcile():
-    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH, findings=True))
-    (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
-    assert (finding["group_id"], finding["member_id"]) == ("s", "m")
-    assert "has no assignment at all" in finding["detail"]
-
-
 def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
     def broken(name, *how):
         if name == "commit_storm":
@@ -147,7 +117,7 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch):
         return found_by_sql(name, *how)
 
     found_by_sql = finders.found_by_sql
-    log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
+    log = Story("stable a=t:0, x assigned t:1").log
     sound = audit(log.files, LOOKING).found()
     assert {each["finding"] for each in sound} == {"target_for_unknown_member"}
     monkeypatch.setattr(finders, "found_by_sql", broken)
@@ -211,23 +181,14 @@ def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_led
 OLD = CLOCK_MS - DAY
 
 
-def commit(offset, ms):
-    key = struct.pack(">h", 1) + b"\0\5group" + b"\0\5topic" + struct.pack(">i", 0)
-    value = struct.pack(">hqi", 3, offset, -1) + b"\0\0" + struct.pack(">q", ms)
-    return batch(offset, [(key, value)], base_timestamp=ms, max_timestamp=ms, leader_epoch=5)
-
-
-def night(lake, committed, *times, topic=TOPIC):
+def night(lake, committed, *times):
     """An audit of commits at these times, of which `committed` are below the high watermark."""
-    log = lake.folder / "log"
-    log.mkdir(exist_ok=True)
-    data = b"".join(commit(offset, ms) for offset, ms in enumerate(times))
-    write_files(log, {f"{topic}-0/{0:020}.log": data})
-    (log / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {committed}\n")
-    with in_memory(), patched(How(clock_ms=CLOCK_MS, findings=True)):
-        done = run_audit(lake.session, AuditOptions(lake=lake.lake, segments=[str(log)], offsets_partitions=1))
-    lake._ended(done)
-    return done
+    log = Log()
+    for log.now in times:
+        log.commit("g")
+    checkpoint = {"replication-offset-checkpoint": f"0\n1\n__consumer_offsets 0 {committed}\n".encode()}
+    how = How(offsets_partitions=1, clock_ms=CLOCK_MS, findings=True)
+    return lake.night({**log.files, **checkpoint}, how)
 
 
 @pytest.mark.parametrize(

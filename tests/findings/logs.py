@@ -108,62 +108,14 @@ class Log:
         )
         return self.append(record(2, {"group": group}, value | {"members": list(members)}, version=3))
 
-    # Consumer, share and streams groups: records of one group after the other.
-
-    def group_epoch(self, group: str, epoch: int, record_type: int = 3) -> Log:
-        return self.append(record(record_type, {"groupId": group}, {"epoch": epoch}))
-
-    def target_epoch(self, group: str, epoch: int, record_type: int = 6) -> Log:
-        return self.append(record(record_type, {"groupId": group}, {"assignmentEpoch": epoch}))
+    # Consumer, share and streams groups: in words (tests/logs/in_words.py).
 
     def member(self, group: str, member: str, *topics: str, record_type: int = 5, **fields: Any) -> Log:
         return self.append(member_record(member, *topics, group=group, record_type=record_type, **fields))
 
-    def target(self, group: str, member: str, *partitions: int, topic: str = "t", record_type: int = 7) -> Log:
-        value = {"topicPartitions": _partitions(topic, partitions)}
-        return self.append(record(record_type, {"groupId": group, "memberId": member}, value))
-
-    def current(
-        self,
-        group: str,
-        member: str,
-        *partitions: int,
-        epoch: int = 2,
-        state: int = 0,
-        revoking: tuple[int, ...] = (),
-        topic: str = "t",
-        record_type: int = 8,
-    ) -> Log:
-        value = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": state}
-        value["assignedPartitions"] = _partitions(topic, partitions)
-        if record_type == 8:
-            value["partitionsPendingRevocation"] = _partitions(topic, revoking)
-        return self.append(record(record_type, {"groupId": group, "memberId": member}, value))
-
-    def current_tasks(self, group: str, member: str, *, epoch: int = 2, **tasks: tuple[int, ...]) -> Log:
-        value: Json = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": 1}
-        value |= {role: [{"subtopologyId": "0", "partitions": list(its)}] for role, its in tasks.items() if its}
-        return self.append(record(22, {"groupId": group, "memberId": member}, value))
-
-    def regex(self, group: str, expression: str, *topics: str) -> Log:
-        key = {"groupId": group, "regularExpression": expression}
-        return self.append(record(16, key, {"topics": list(topics), "version": 1, "timestamp": self.now}))
-
     def gone(self, record_type: int, group: str, member: str | None = None) -> Log:
         key = {"group" if record_type == 2 else "groupId": group}
         return self.append(record(record_type, key if member is None else key | {"memberId": member}, None))
-
-    def consumer_group(self, group: str, **assigned: tuple[int, ...]) -> Log:
-        """A Stable group, epoch 2, with these members and their partitions of topic t."""
-        for member in assigned:
-            self.member(group, member, "t")
-        self.group_epoch(group, 2)
-        for member, partitions in assigned.items():
-            self.target(group, member, *partitions)
-        self.target_epoch(group, 2)
-        for member, partitions in assigned.items():
-            self.current(group, member, *partitions)
-        return self
 
 
 def member_record(member: str, *topics: str, group: str = "g", record_type: int = 5, **fields: Any) -> KeyValue:
@@ -191,7 +143,3 @@ def classic_member(member: str, *partitions: int, topics: tuple[str, ...] = ("t"
         "assignment": blob("ConsumerProtocolAssignment", {"assignedPartitions": assigned, "userData": None}),
         **fields,
     }
-
-
-def _partitions(topic: str, partitions: tuple[int, ...]) -> list[Json]:
-    return [{"topicId": TOPIC_IDS[topic], "partitions": list(partitions)}] if partitions else []

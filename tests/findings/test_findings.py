@@ -1,11 +1,12 @@
-"""Every finding: a log that raises it, one close to it that does not; recordings raise what is true of them."""
+"""Every finding: findings.txt has logs that raise it, and some as near to them as can be that do not. Recordings raise
+what is true of them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,6 +23,7 @@ from kgroups_spark.findings.finding import (
     KINDS,
     SQL,
     Evidence,
+    Finding,
     LargeRecord,
     TimesOff,
     TransactionState,
@@ -33,15 +35,18 @@ from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of, some_of
-from tests.findings.cases import CASES, WEEK, end_of, two_members
-from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
+from tests.findings.logs import DAY, HOUR, START, TOPIC_IDS, Log, classic_member
+from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ANSWERS, files_of
-from tests.logs.log_files import borders
-from tests.nights.nights_here import LOOKING, How, audit, audit_nights, in_memory
+from tests.logs.in_words import Story, as_text, cases
+from tests.logs.log_files import borders, files_of_nights
+from tests.nights.nights_here import LOOKING, How, audit, audit_nights, in_memory, new_lake
 from tests.nights.replayed_logs import replayed
 from tests.nights.story import story
 
 RETENTION_MS = 7 * DAY
+FOLDER = Path(__file__).parent
+CASES = cases(FOLDER / "findings.txt")
 OF_SHARES = (
     "share_partitions",
     "share_batches",
@@ -136,36 +141,52 @@ def one_database(tmp_path_factory):
             yield
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
-def test_a_log_raises_its_finding(case, monkeypatch):
-    monkeypatch.setattr(finders, "SQL", {name: sql for name, sql in SQL.items() if name == case.finding})
-    found = [each for each in found_in(case) if each.finding == case.finding]
-    if case.odd is None:
-        assert found == []
-        return
-    (finding,) = found
-    assert {name: getattr(finding, name) for name in case.odd} == case.odd
-    sentences = re.split(r"(?<=[.:;?]) ", finding.detail)
-    assert len(sentences) >= 2 and len(finding.detail) < 700 and "''" not in finding.detail
-    assert finding.offsets_partition in (0, None)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.of}-{case.title}")
+def test_a_log_raises_its_finding(case, monkeypatch, pytestconfig):
+    if not pytestconfig.getoption("regen"):
+        monkeypatch.setattr(finders, "SQL", {case.of: SQL[case.of]})
+        case = case._replace(rows=own_rows(case))
+    case.check(found_in(case), pytestconfig)
 
 
 def test_and_no_other(chosen):
     for case in chosen.some(CASES, 8):
-        expected = {*case.also, *([case.finding] if case.odd is not None else [])}
-        assert {each.finding for each in found_in(case)} == expected, case.name
+        assert found_in(case) == case.rows, case.title
+
+
+def own_rows(case):
+    return [row for row in case.rows if not row.startswith("also ")]
 
 
 def found_in(case):
-    how = How(**case.how)
-    return findings(replayed(case.log.files, how), release=how.release, tables=case.tables)
+    """The finding in words, and the names of others."""
+    story = Story(case.words)
+    found = findings(replayed(story.log.files, case.how), release=case.how.release, tables=story.rows)
+    rows = [finding_as_text(each._asdict()) for each in found if each.finding == case.of]
+    return rows + [f"also {each.finding}" for each in found if each.finding != case.of]
+
+
+def finding_as_text(row):
+    columns = {name: row[name] for name in Finding._fields if name not in ("finding", "detail")}
+    return f"{as_text(columns, {})}: {row['detail']}"
+
+
+@pytest.mark.parametrize("case", cases(FOLDER / "nights.txt"), ids=lambda case: case.title)
+def test_a_night_raises_its_findings(case, pytestconfig):
+    story, nights, rows = Story(case.words), new_lake(), []
+    ends = {end.next_offset: [end] for end in borders(story.log.files, 0)}
+    cuts = {0: [ends[night] for night in (*story.nights, story.log.offset)]}
+    for number, files in enumerate(files_of_nights(story.log.files, cuts), 1):
+        nights.night(files, LOOKING)
+        rows += [f"night {number}: {row['finding']} {finding_as_text(row)}" for row in nights.found()]
+    case.check(rows, pytestconfig)
 
 
 def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not():
     # No log raises that one: tests/audit/test_whole_nights.py.
     of_logs = set(KINDS) - {"stale_checkpoint"}
-    assert {case.finding for case in CASES if case.odd is not None} == of_logs
-    assert {case.finding for case in CASES if case.odd is None} == of_logs
+    assert {case.of for case in CASES if own_rows(case)} == of_logs
+    assert {case.of for case in CASES if not own_rows(case)} == of_logs
     assert sorted(SQL) == sorted(KINDS)
 
 
@@ -226,67 +247,29 @@ def test_the_shipped_story_has_its_incidents():
     assert "--partition 7 --start-offset 2123" in found[0]["detail"]
 
 
-ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not None}
+ODD = {f"{case.of}-{case.title}": case for case in CASES if own_rows(case)}
 
 
 @pytest.mark.parametrize("name", one_of(*ODD))
 def test_ranges_do_not_matter(name):
     """Tables that count the records of a night belong to the night; where its ranges are cut changes nothing."""
-    files, how = ODD[name].log.files, How(**ODD[name].how, findings=True)
+    files, how = Story(ODD[name].words).log.files, replace(ODD[name].how, findings=True)
     in_ranges = audit_nights(files, {0: [borders(files, 0)[1:]]}, how)
     assert in_ranges.rows("findings") == audit(files, how).rows("findings")
 
 
 def test_lasting_findings_are_raised_again_when_nothing_new_is_read():
-    log = Log().consumer_group("g", a=(0,)).commit("g").target("g", "x", 1)
-    log.classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
-    log.commit("s", times=36_000)
-    files = log.files
+    words = (
+        "stable a=t:0, commit, x assigned t:1, group big, generation 1 m user_data=900000, group s, commit times=36000"
+    )
+    files = Story(words).log.files
     audited = audit(files, LOOKING)
     first = audited.found()
-    audited.night(files, How(as_of=log.now + HOUR, findings=True))
+    audited.night(files, How(as_of=START + HOUR, findings=True))
     later = audited.found()
     names = {each["finding"] for each in first}
     assert names == {"target_for_unknown_member", "group_record_near_limit", "commit_storm"}
     assert [each for each in first if each["finding"] != "commit_storm"] == later
-
-
-def test_a_finding_that_no_longer_holds_is_not_raised_again():
-    log = (
-        Log()
-        .consumer_group("g", a=(0,))
-        .target("g", "x", 1)
-        .classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
-    )
-    assert {row["finding"] for row in audit(log.files, LOOKING).found()} == {
-        "target_for_unknown_member",
-        "group_record_near_limit",
-    }
-    night = log.offset
-    log.gone(7, "g", "x").classic("big", classic_member("m", 0))
-    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
-    assert audit_nights(log.files, {0: cuts}, LOOKING).found() == []
-
-
-def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_has_joined():
-    log = Log().consumer_group("g", a=(0,)).target("g", "x", 1).target("g", "y", 2)
-    night = log.offset
-    log.member("g", "x", "t")
-    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
-    nights = audit_nights(log.files, {0: cuts}, LOOKING)
-    assert nights.found() == audit(log.files, LOOKING).found() == nights.rebuilt(LOOKING).found()
-    assert [(row["finding"], row["member_id"]) for row in nights.found()] == [("target_for_unknown_member", "y")]
-
-
-def test_records_that_were_read_before_an_earlier_audit_are_not_skipped():
-    log = Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g").commit("g")
-    night = log.offset
-    log.commit("g", offset=9).commit("h")
-    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
-    assert audit_nights(log.files, {0: cuts}, LOOKING).found() == []
-    log.classic("g", classic_member("a", 0)).classic("g").commit("g", offset=12)
-    (found,) = audit_nights(log.files, {0: [*cuts, [borders(log.files, 0)[-1]]]}, LOOKING).found()
-    assert found["finding"] == "offset_skipped" and "up to 3 records are never read" in found["detail"]
 
 
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach():
@@ -297,13 +280,13 @@ def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach():
 
 
 def test_a_record_that_the_log_has_lost_no_longer_stops_a_load():
-    evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    evidence = evidence_of(replayed(Story("stable a=t:0, a gone 5").log.files, How()))
     assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
 def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_order():
-    evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    evidence = evidence_of(replayed(Story("stable a=t:0, a gone 5").log.files, How()))
     (row,) = evidence.tables.rows("quarantine", TABLES["quarantine"].schema.names).to_pylist()
     rows = [row, row | {"detail": "Another reason"}]
     found = [
@@ -328,64 +311,22 @@ def test_an_id_that_only_the_cluster_reported_is_the_newest():
 
 def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now():
     evidence = evidence_of(replayed(Log().commit("g").files, How()))
-    ends = pa.Table.from_pylist([end_of(100, 6)], schema=arrow_schema("topic_offsets"))
+    seen = {
+        "topic": "t",
+        "log_start_offset": 6,
+        "log_end_offset": 100,
+        "status": "ok",
+        "seen_at": Log().later(HOUR).moment,
+    }
+    ends = table_rows("topic_offsets", {"audit_id": 1, **seen})
     asked = with_tables(evidence, topic_offsets=ends)
     assert [each.finding for each in all_findings(asked)] == ["records_lost", "offset_below_log_start"]
     assert all_findings(replace(asked, known_until_of={0: Log().moment})) == []
 
 
-def test_a_move_is_reported_by_the_audit_that_read_it_also_if_an_earlier_one_read_the_removal():
-    log, nights = Log().commit("g", offset=9).commit("g"), []
-    nights.append(log.offset)
-    log.later(7 * 24 * HOUR).remove_offset("g")
-    nights.append(log.offset)
-    log.commit("g", offset=2)
-    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night] for night in (*nights, log.offset)]
-    audited = audit_nights(log.files, {0: cuts}, LOOKING)
-    found = [(row["finding"], row["log_offset"]) for row in audited.rows("findings")]
-    assert sorted(found) == [("offset_rewound", 1), ("offset_rewound", 3)]
-
-
-def test_a_finding_is_reported_once_for_a_group():
-    members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
-    found = findings(replayed(Log().classic("g", *members).classic("h", *members[:2]).files, How()))
-    assert [(each.finding, each.group_id) for each in found] == [
-        ("partition_assigned_twice", "g"),
-        ("partition_assigned_twice", "h"),
-    ]
-    assert "t-0 of g is assigned to 20 members (m0 among them), and so are 49 more partitions" in found[0].detail
-
-
-@pytest.mark.parametrize(
-    ("log", "said"),
-    [
-        (
-            Log().classic("g", classic_member("a", 0, 1), classic_member("b", 0, 1)),
-            "is assigned to a and b, and so is 1 more partition.",
-        ),
-        (
-            Log().consumer_group("g", a=(0, 1), b=(2,)).target("g", "b", 0, 1),
-            "-0 to a and b, and 1 more partition to several members.",
-        ),
-        (
-            Log()
-            .commit("g", producer=7)
-            .commit("g", producer=8)
-            .commit("g", partition=1, producer=7)
-            .commit("g", partition=1, producer=8),
-            "open transactions of 2 producers (7, 8), and so does 1 other partition: ",
-        ),
-    ],
-    ids=["assigned", "targeted", "transactions"],
-)
-def test_one_more_partition_is_named_as_one(log, said):
-    (found,) = findings(replayed(log.files, How()))
-    assert said in found.detail
-
-
 def test_rows_are_those_of_the_table_errors_first():
-    log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
-    log.classic("g", classic_member("a", 0)).commit("g", partition=3)
+    words = "group z, commit producer=7, group a, commit producer=7, group x, commit, no generation; 1h: clock"
+    log = Story(f"{words}, group g, generation 1 a=t:0, commit t-3").log
     rows = findings_table(findings(replayed(log.files, How())), audit_id=9).to_pylist()
     assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
         ("error", "orphaned_offsets", 9),
@@ -398,35 +339,12 @@ def test_rows_are_those_of_the_table_errors_first():
     assert rows[1]["group_id"] is None and "2 offsets of a, z" in rows[1]["detail"]
 
 
-def test_a_transaction_that_its_coordinator_will_end_does_not_hang():
-    """Kafka's own rule where `__transaction_state` was read; two-phase transactions never hang."""
-    log = Log().commit("g", producer=7).tick(HOUR)
-    evidence = evidence_of(replayed(log.commit("x").gone(2, "x").files, How()))
-    assert "was not read" in next(each.detail for each in all_findings(evidence) if each.producer_id == 7)
-    here = {"topic": "__consumer_offsets", "partition": 0}
-    listed = {"audit_id": 1, "state_partition": 0, "transactional_id": "billing", "producer_id": 7}
-    listed |= {"state": "Ongoing", "timeout_ms": 1000, "topic_partitions": [here], "log_offset": 1}
-    reported = {}
-    for name, row in {
-        "listed": listed,
-        "two-phase": listed | {"timeout_ms": 2**31 - 1, "topic_partitions": []},
-        "not listed": listed | {"topic_partitions": []},
-        "unknown": listed | {"producer_id": 8},
-    }.items():
-        ids = pa.Table.from_pylist([row], schema=arrow_schema("transactional_ids"))
-        known = replace(
-            with_tables(evidence, transactional_ids=ids), transaction_state=TransactionState(frozenset({0}))
-        )
-        found = [each.detail for each in all_findings(known) if each.producer_id == 7]
-        reported[name] = found[0].split("default")[1].split(". ")[0] if found else None
-    assert reported == {
-        "listed": None,
-        "two-phase": None,
-        "not listed": "; the transaction coordinator does not list the partition",
-        "unknown": "; the transaction coordinator does not know the producer",
-    }
-    partly = replace(known, transaction_state=TransactionState(frozenset({1})))
-    assert "was not read" in next(each.detail for each in all_findings(partly) if each.producer_id == 7)
+def test_of_a_transaction_whose_coordinators_partition_was_not_read_nothing_is_said_of_it():
+    evidence = evidence_of(replayed(Log().commit("g", producer=7).tick(HOUR).files, How()))
+    ids = table_rows("transactional_ids", {"audit_id": 1, "producer_id": 8})
+    partly = replace(evidence, transaction_state=TransactionState(frozenset({1})))
+    [found] = all_findings(with_tables(partly, transactional_ids=ids))
+    assert found.producer_id == 7 and "was not read" in found.detail
 
 
 def test_odd_times_stop_no_finder():
@@ -439,16 +357,17 @@ def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read():
     """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
     timed = {"hanging_transaction", "expiry_overdue", "idle_share_group", "member_not_reconciled", "ghost_member"}
     reported = set()
-    for case in CASES:
-        if case.odd is not None and case.finding in timed:
-            evidence = evidence_of(replayed(case.log.files, How()))
+    for case in ODD.values():
+        story = Story(case.words)
+        if case.of in timed and not story.rows:
+            evidence = evidence_of(replayed(story.log.files, How()))
             known = replace(evidence, known_until_of={0: evidence.known_until, 1: Log().later(-HOUR).moment})
-            assert [each.finding for each in all_findings(known)] == [case.finding], case.name
+            assert [each.finding for each in all_findings(known)] == [case.of], case.title
             if all_findings(replace(evidence, known_until_of={0: Log().moment})) == []:
-                reported.add((case.finding, case.name))
+                reported.add((case.of, case.title))
     # The ghost that is one whatever the time.
     assert {finding for finding, _ in reported} == timed
-    assert ("ghost_member", "assigned_after_it_was_removed") not in reported
+    assert ("ghost_member", "assigned after it was removed") not in reported
 
 
 def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_no_longer_has():
@@ -476,7 +395,7 @@ def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has():
 
 
 def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings():
-    log = two_members().commit("g", committed_ago=10 * MINUTE + 1).tick(WEEK)
+    log = Story("stable a=t:0 b=t:1, commit ago=10m0.001s; 7d: clock").log
     lake = audit(log.files, LOOKING)
     first = lake.found()
     assert [each["finding"] for each in first] == ["commit_time_skew", "lost_when_emptied"]
@@ -495,7 +414,7 @@ def test_only_the_second_audit_in_a_row_that_reads_nothing_keeps_the_findings():
 
 
 def test_after_an_audit_of_chosen_partitions_the_next_one_looks():
-    log = two_members().commit("g").tick(WEEK)
+    log = Story("stable a=t:0 b=t:1, commit; 7d: clock").log
     lake = audit(log.files, LOOKING)
     lake.night(log.files, LOOKING)
     options = AuditOptions(lake=lake.lake, segments=[str(lake.folder / "log")], partitions=[0], **LOOKING.rules)

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
-import duckdb
 import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
@@ -44,7 +43,6 @@ from tests.views.history_logs import (
     history_log,
     plain,
 )
-from tests.views.outcome_cases import at
 
 # The columns that a replay gives, too. Versions have neither topology nor user data, and their log offset is that of
 # the last change.
@@ -106,58 +104,6 @@ def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone(chosen):
     if chosen.every:
         assert corrected["group", False] > 5
         assert corrected["producer", False] > 1
-
-
-SLOT = {"group_id": "g", "topic": "t", "partition": 0, "record_type": 1, "value_version": 3, "metadata": ""}
-
-
-def two_partitions(**corrections):
-    """A record a second in each of two partitions, the first of which has the correction."""
-    commits = [
-        {**SLOT, "offsets_partition": p, "log_offset": n, "committed_offset": n, "log_timestamp": at(n)}
-        for p in range(2)
-        for n in range(10)
-    ]
-    row = {"offsets_partition": 0, "entry_type": "topics", "payload": '{"topics": []}', **corrections}
-    return {"offset_commits": table_rows("offset_commits", *commits), "checkpoints": table_rows("checkpoints", row)}
-
-
-def committed_as_of(views, moment, where="true"):
-    time = f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z'"
-    query = f"SELECT offsets_partition, committed_offset FROM committed_offsets_as_of({time}) WHERE {where}"
-    return [tuple(row.values()) for row in rows_of(views, query)]
-
-
-def known_as_of(views, moment):
-    [row] = rows_of(views, f"SELECT known_as_of(TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z') AS known")
-    return str(row["known"])
-
-
-def test_moments_in_reduced_history_are_refused():
-    views = with_known_history(two_partitions(reason="keep", log_offset=5))
-    reduced = r"partition 0 of __consumer_offsets below log offset 5 .* ask for a later time"
-    for moment in (-1, 0, 3):
-        with pytest.raises(duckdb.Error, match=reduced):
-            committed_as_of(views, at(moment))
-        assert known_as_of(views, at(moment)) == "reduced"
-        assert committed_as_of(views, at(moment), "offsets_partition = 1") == ([(1, moment)] if moment >= 0 else [])
-    # Its end is the border: the state that was saved there has the records below.
-    assert committed_as_of(views, at(4)) == [(0, 4), (1, 4)]
-    assert known_as_of(views, at(4)) == "complete"
-    assert committed_as_of(views, at(99)) == [(0, 9), (1, 9)]
-
-
-def test_a_correction_counts_from_the_offset_up_to_which_the_log_had_been_read():
-    """The payload names the records that the group still has: none."""
-    gone = {"reason": "reread", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
-    views = with_known_history(two_partitions(**gone, log_offset=5))
-    seen = {moment: committed_as_of(views, at(moment), "offsets_partition = 0") for moment in range(7)}
-    # As of 4 the log ends before the record at 5, which is where it had been read to.
-    assert seen == {0: [(0, 0)], 1: [(0, 1)], 2: [(0, 2)], 3: [(0, 3)], 4: [], 5: [(0, 5)], 6: [(0, 6)]}
-    history = rows_of(views, "SELECT * FROM offset_history WHERE offsets_partition = 0")
-    rows = {row["log_offset"]: row for row in history}
-    assert [rows[n]["previous_committed_offset"] for n in (4, 5, 6)] == [3, None, 5]
-    assert [rows[n]["valid_to"] for n in (3, 4, 9)] == [at(4), at(5), None]
 
 
 @pytest.mark.parametrize("seed", range(5))

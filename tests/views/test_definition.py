@@ -6,13 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS, Column, columns_of, definition, described, needed_for, parsed
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
+from tests.logs.in_words import cases
 from tests.views.arrow_tables import in_duckdb
-from tests.views.fixtures import NAMES, questions
+from tests.views.fixtures import IN_WORDS, MACROS, NAMES, questions, rows_by_case
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
 TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
@@ -101,7 +103,24 @@ def test_duckdb_views_do_not_import_sqlglot():
 @pytest.mark.parametrize("question", [pytest.param(each, id=name) for name in NAMES for each in questions(name)])
 def test_a_query_has_the_rows_that_follow_it(question):
     with in_duckdb(question.tables) as connection:
+        connection.execute(MACROS)
+        if question.error:
+            with pytest.raises(duckdb.Error, match=question.error):
+                connection.sql(question.query).fetchall()
+            return
         assert sorted(map(repr, connection.sql(question.query).fetchall())) == sorted(map(repr, question.rows))
+
+
+@pytest.mark.parametrize(
+    ("view", "number"),
+    [
+        pytest.param(view, n, id=f"{view}-{case.title}")
+        for view in IN_WORDS
+        for n, case in enumerate(cases(IN_WORDS[view]))
+    ],
+)
+def test_a_view_has_the_rows_of_a_case(view, number, pytestconfig):
+    cases(IN_WORDS[view])[number].check(rows_by_case(view)[number], pytestconfig)
 
 
 # The tables, views and functions of a lake that a query needs.

@@ -13,31 +13,31 @@ from kgroups_spark.sql.views import FUNCTIONS, definition
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import ledger
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.views import fixtures, outcome_cases, rebalance_cases, recorded
+from tests.views import fixtures, recorded
 from tests.views.arrow_tables import InSpark, comments, in_duckdb, shape
 from tests.views.arrow_tables import rows_of as rows_as_given
 
 # Views, and tables with rows for each.
 HANDMADE = {
-    "rebalances": rebalance_cases.tables_of_cases,
-    "unstable_periods": rebalance_cases.tables_of_unstable,
-    "expiry_outcomes": lambda: outcome_cases.tables_of(outcome_cases.CASES),
     **{
         view: partial(fixtures.tables_of, view)
         for view in (
             "coverage",
             "dead_letters",
             "eos_style",
+            "expiry_outcomes",
             "group_member_history",
             "group_topics",
             "handovers",
             "lag",
             "migration",
             "partition_owners",
+            "rebalances",
             "redeliveries",
             "share_windows",
             "topic_health",
             "topic_ids",
+            "unstable_periods",
             "waiting_partitions",
         )
     },

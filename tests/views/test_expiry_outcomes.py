@@ -1,4 +1,4 @@
-"""View expiry_outcomes: the outcomes of the previous audit's decisions that the log has shown."""
+"""View expiry_outcomes over a recording; expiry_outcomes.txt has its cases."""
 
 from __future__ import annotations
 
@@ -8,43 +8,11 @@ import pytest
 
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.log_files import Border, borders, files_of_nights, segments_of
 from tests.nights.nights_here import How, new_lake
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.outcome_cases import CASES, SLOT, at, expected_rows, tables_of
-
-QUERY = "SELECT offsets_partition, decision, outcome, outcome_log_offset, removed_after_ms FROM expiry_outcomes"
-
-
-def test_each_case_has_its_outcome():
-    found = rows_of(in_duckdb(tables_of(CASES)), QUERY)
-    assert sorted(found, key=lambda row: row["offsets_partition"]) == expected_rows(CASES)
-
-
-def test_a_row_says_who_decided_what_and_why():
-    (row,) = rows_of(in_duckdb(tables_of(CASES[:1])), "SELECT * FROM expiry_outcomes")
-    assert row == {
-        "audit_id": 1,
-        "offsets_partition": 0,
-        **SLOT,
-        "committed_offset": 5,
-        "decision": "expire",
-        "reason": "as then",
-        "expires_at": at(90),
-        "outcome": "removed",
-        "outcome_log_offset": 150,
-        "outcome_timestamp": at(150),
-        "removed_after_ms": 60_000,
-    }
-
-
-def test_without_a_previous_audit_there_are_no_rows():
-    tables = tables_of(CASES) | {"previous_offset_expiry": arrow_schema("previous_offset_expiry").empty_table()}
-    assert rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes") == []
-
 
 RECORDED = ANSWERS["expiry-4.3-after"]
 FILES = files_of("expiry-4.3-after")

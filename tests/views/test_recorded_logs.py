@@ -1,85 +1,56 @@
-"""View topic_health over recorded logs; topic_health.sql has its cases."""
+"""Views over recorded logs: what their scripts did, what their brokers said, and the rows in recorded.txt.
+`pytest --regen` writes these again, and a person reads the difference."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import some_of
 from tests.cli.written_lake import AS_OF, ledger
-from tests.logs.corpora import ALL
+from tests.logs.corpora import ALL, ANSWERS
+from tests.logs.in_words import as_text, cases
+from tests.nights import broker_answers
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.recorded import LOGS, STORY, audited_log, tables_of
+from tests.views.recorded import STORY, tables_of
 
-COLUMNS = (
-    *("offsets_partition", "log_start_offset", "end_offset", "span", "records", "bytes", "live_records"),
-    *("garbage_records", "tombstones", "open_transactions", "oldest_open_transaction_offset", "oldest_open_since"),
-    *("oldest_open_producer_id", "commits_per_hour"),
+
+@pytest.mark.parametrize(
+    "case", cases(Path(__file__).with_name("recorded.txt")), ids=lambda case: f"{case.of}-{case.title}"
 )
-
-
-def health(tables):
-    with in_duckdb(tables) as connection:
-        return connection.sql(f"SELECT {', '.join(COLUMNS)} FROM topic_health ORDER BY offsets_partition").fetchall()
-
-
-@pytest.mark.parametrize("log", some_of(2, *LOGS))
-def test_the_numbers_of_a_recorded_log_are_those_of_its_records(log):
-    """Counted by hand: keys whose newest record is a value, tombstones, and the rest."""
-    result = audited_log(log)
-    read = result.nights[-1].audit.partitions or ()
-    pending = {(row["offsets_partition"], row["log_offset"]) for row in result.rows("pending_offsets")}
-    keys = {}
-    tombstones = {}
-    for row in result.rows("group_records"):
-        its = [row[name] for name in ("record_type", "group_id", "member_id", "regular_expression")]
-        keys[(row["offsets_partition"], *its)] = row["value"] is not None
-        tombstones[row["offsets_partition"]] = tombstones.get(row["offsets_partition"], 0) + (row["value"] is None)
-    committed = [row["offsets_partition"] for row in result.rows("committed_offsets")]
-    for row in result.rows("offset_commits"):
-        gone = row["committed_offset"] is None
-        tombstones[row["offsets_partition"]] = tombstones.get(row["offsets_partition"], 0) + gone
-    reported = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in health(tables_of(log))}
-    assert sorted(reported) == sorted({each.offsets_partition for each in read})
-    for partition, row in reported.items():
-        live = committed.count(partition) + sum(p == partition for p, _ in pending)
-        live += sum(is_live for key, is_live in keys.items() if key[0] == partition)
-        records = sum(each.records for each in read if each.offsets_partition == partition)
-        assert (row["records"], row["live_records"]) == (records, live)
-        assert row["garbage_records"] == records - live >= 0
-        assert row["tombstones"] == tombstones.get(partition, 0) <= row["garbage_records"]
-        opened = [r for r in result.rows("open_transactions") if r["offsets_partition"] == partition]
-        first = min((r["transaction_start_offset"] for r in opened), default=None)
-        assert (row["open_transactions"], row["oldest_open_transaction_offset"]) == (len(opened), first)
-
-
-# Views topic_ids and stale_offsets over recorded logs; topic_ids.sql has their cases.
+def test_rows_of_a_view(case, pytestconfig):
+    """Times are from the log's first one."""
+    tables = tables_of(case.title)
+    times = {time for name in ("offset_commits", "group_records") for time in tables[name]["log_timestamp"].to_pylist()}
+    found = rows(tables, f"FROM {case.of} ORDER BY ALL")
+    case.check([as_text(row, {"audit_id": 1}, min(times - {None})) for row in found], pytestconfig)
 
 
 def rows(tables, query):
     with in_duckdb(tables) as connection:
-        return connection.sql(query).fetchall()
+        return connection.sql(query).to_arrow_table().to_pylist()
 
 
-CREATED_AGAIN = "SELECT DISTINCT topic FROM topic_ids WHERE number > 1"
+@cache
+def recorded(view, log):
+    return rows(tables_of(log), f"FROM {view}")
 
 
-def test_a_topic_that_a_broker_created_again():
-    """`doomed` was deleted and created again; one of its two groups, a simple one, committed on it again."""
-    tables = tables_of("classic-4.3")
-    assert rows(tables, CREATED_AGAIN) == [("doomed.10356e",)]
-    query = f"SELECT committed_offset_count FROM topic_ids WHERE topic IN ({CREATED_AGAIN}) ORDER BY number"
-    assert rows(tables, query) == [(0,), (1,)]
-    assert rows(tables, "SELECT * FROM stale_offsets") == []
+# Views topic_ids and stale_offsets; topic_ids.sql has their cases.
 
 
 def test_the_one_topic_that_the_story_created_again_is_reported():
     (recreated,) = {event["topic"] for event in STORY["events"] if event["what"] == "topic_recreated"}
     first = min(e["at_ms"] for e in STORY["events"] if e["what"] == "first_commit_of_new_topic")
-    tables = tables_of("story")
-    assert rows(tables, CREATED_AGAIN) == [(recreated,)]
-    query = f"SELECT epoch_ms(valid_to) FROM topic_ids WHERE topic = '{recreated}' AND number = 1"
-    assert rows(tables, query) == [(first,)]
+    again = [(row["topic"], row["number"]) for row in recorded("topic_ids", "story") if row["number"] > 1]
+    assert again == [(recreated, 2)]
+    [before] = [row for row in recorded("topic_ids", "story") if (row["topic"], row["number"]) == (recreated, 1)]
+    assert to_epoch_ms(before["valid_to"]) == first
 
 
 # View group_topics over the story; group_topics.sql has its cases.
@@ -167,3 +138,87 @@ def test_valid_to_is_null_for_the_current_state_alone(views, view):
     condition = "took_effect" if view == "offset_history" else "true"
     rows = rows_of(views, f"SELECT valid_to, {is_newest} AS is_newest FROM {view} WHERE {condition}")
     assert {(row["valid_to"], row["is_newest"]) for row in rows} == {(None, True), (AS_OF, False)}
+
+
+# View unstable_periods; unstable_periods.txt has its cases.
+
+
+# Scala's loader lets a tombstone take other things with it.
+JAVA = sorted(name for name, answer in ANSWERS.items() if "unstable" in answer and answer["release"] >= "4.0")
+
+
+@pytest.mark.parametrize("log", some_of(3, *JAVA))
+def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstable(log):
+    still = [row for row in recorded("unstable_periods", log) if row["ended_by"] is None]
+    ours, said = broker_answers.pending_offsets(lambda _: still, ANSWERS[log])
+    assert ours == said
+
+
+def test_recordings_have_periods_with_every_kind_of_end():
+    ends = {row["ended_by"] for row in recorded("unstable_periods", "transactions-4.3")}
+    assert ends == {None, "committed", "aborted", "tombstone"}
+
+
+def test_the_storys_aborted_and_open_transactions_are_reported_and_no_others():
+    reported = {
+        (r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"])
+        for r in recorded("unstable_periods", "story")
+    }
+    events = [event for event in STORY["events"] if event["cause"] == "transaction"]
+    ended_by = {"transaction_aborted": "aborted", "transaction_open_at_end": None, "transaction_left_open": None}
+    happened = {
+        (event["group"], event["topic"], partition, place, ended_by[event["what"]])
+        for event in events
+        for partition, place in zip(event["partitions"], event["log_offsets"], strict=False)
+    }
+    assert {period for period in reported if period[-1] != "committed"} == happened
+    assert len(happened) > 40
+
+
+# View rebalances; rebalances.txt has its cases.
+
+
+# The causes that may be reported of each kind of event in the story.
+STORY_CAUSES = {
+    "started": {"member_joined"},
+    "visitor": {"member_joined", "member_left"},
+    "deploy": {"member_joined", "member_left", "member_replaced"},
+    "unsubscribed": {"member_joined", "member_left"},  # by a deploy, whose members subscribe to less
+    "member_flaps": {"member_joined", "member_left"},
+    "member_lost": {"member_joined", "member_left"},
+    "stopped": {"member_left"},
+    "last_member_left": {"member_left"},
+    "upgraded": {"member_joined", "member_left", "group_type_changed"},
+    "downgraded": {"member_joined", "member_left", "group_type_changed"},
+    "instance_fenced": {"member_replaced"},
+    # Consumers of the classic protocol said that they no longer subscribe to the deleted topic. That one has a new id
+    # that their records do not have.
+    "reassigned": {"subscription_changed", "topic_metadata_changed", "unknown"},
+}
+
+
+# Causes in the last hour: two pods fight over a static member, two members join.
+LAST_HOUR = {"fraud-scoring": {"member_replaced"}, "returns-sync": {"member_joined"}}
+
+
+def test_every_rebalance_of_the_story_is_reported_and_no_other():
+    events = {(e["offsets_partition"], place): e for e in STORY["events"] for place in e["log_offsets"]}
+    reported = defaultdict(set)
+    for row in recorded("rebalances", "story"):
+        event = events.get((row["offsets_partition"], row["log_offset"]))
+        if event is None:
+            assert row["cause"] in LAST_HOUR[row["group_id"]]
+            continue
+        assert event["group"] == row["group_id"]
+        assert row["cause"] in STORY_CAUSES[event["what"]], (event, row)
+        reported[event["scene"]].add(row["cause"])
+    # None joined or left: committed without members, and static members that came back, of which KIP-848 makes none.
+    quiet = {e["scene"] for e in STORY["events"] if e["cause"] == "assign and commit, no members"}
+    quiet |= {e["scene"] for e in STORY["events"] if (e["what"], e["group"]) == ("deploy", "payments-monitor-b")}
+    scenes = {event["scene"] for event in STORY["events"] if event["what"] in STORY_CAUSES and event["log_offsets"]}
+    assert scenes - quiet == set(reported)
+    by_what = defaultdict(set)
+    for event in STORY["events"]:
+        by_what[event["what"]] |= reported[event["scene"]]
+    assert by_what["upgraded"] >= {"group_type_changed"} and by_what["downgraded"] >= {"group_type_changed"}
+    assert by_what["instance_fenced"] == {"member_replaced"}

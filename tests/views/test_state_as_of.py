@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import io
 import random
-from datetime import UTC, datetime
 from itertools import pairwise
 
-import duckdb
-import orjson
 import pytest
 
 from kgroups_spark.coordinator.releases import release
@@ -24,6 +21,7 @@ from tests.recorded_state_logs import segments
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
 from tests.transaction_coordinator import histories as transactions
+from tests.views import fixtures
 from tests.views.arrow_tables import InSpark, rows_of, with_known_history
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
@@ -187,64 +185,6 @@ def test_the_entries_of_a_log_that_begins_after_the_records_read_are_gone_from_t
     }
 
 
-def listing(initializing=(), initialized=(), deleting=()):
-    def topics(partitions):
-        return [{"topicId": name, "topicName": f"topic {name}", "partitions": list(some)} for name, some in partitions]
-
-    value = {"initializingTopics": topics(initializing), "initializedTopics": topics(initialized)}
-    value["deletingTopics"] = [{"topicId": name, "topicName": f"topic {name}"} for name in deleting]
-    return orjson.dumps(value).decode()
-
-
-def at(second):
-    return datetime.fromtimestamp(second, UTC)
-
-
-def test_listings_of_the_group_coordinator_complete_share_partitions():
-    values = [listing([("A", [0, 1])]), listing([("A", [1])], [("A", [0])]), listing((), (), ["A"]), None]
-    listings = [
-        {"group_id": "g", "record_type": 15, "log_offset": n, "log_timestamp": at(n), "value": value}
-        for n, value in enumerate(values)
-    ]
-    snapshot = {"record_type": 0, "group_id": "g", "topic_id": "A", "partition": 0, "log_timestamp": at(0)}
-    value = orjson.dumps(shares.snapshot(start=3)).decode()
-    tables = {
-        "group_records": table_rows("group_records", *listings),
-        "share_group_state_records": table_rows("share_group_state_records", snapshot | {"value": value}),
-        "topics": table_rows("topics", {"topic_id": "A", "topic": "the name of now"}),
-    }
-    views = with_known_history(tables)
-    reported = {
-        moment: [
-            (row["partition"], row["init_state"], row["start_offset"], row["topic"])
-            for row in as_of(views, "share_partitions", 1000 * moment)
-        ]
-        for moment in range(4)
-    }
-    assert reported == {
-        0: [(0, "initializing", 3, "topic A"), (1, "initializing", None, "topic A")],
-        1: [(0, "initialized", 3, "topic A"), (1, "initializing", None, "topic A")],
-        2: [(0, "deleting", 3, "topic A")],
-        3: [(0, None, 3, "the name of now")],
-    }
-
-
-@pytest.mark.parametrize("later", [{"is_removed": True, "group_type": "share"}, {"group_type": "classic"}])
-def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(later):
-    """As in tests/share_coordinator/test_share_listing.py."""
-    place = {"offsets_partition": 1, "group_id": "g"}
-    listed = place | {"record_type": 15, "log_offset": 4, "log_timestamp": at(4), "value": listing((), [("A", [0])])}
-    end = place | {"log_offset": 6, "log_timestamp": at(6), **later}
-    elsewhere = end | {"offsets_partition": 2, "log_offset": 5}
-    other = {"offsets_partition": 1, "record_type": 3, "group_id": "h", "log_offset": 6, "log_timestamp": at(6)}
-    tables = {
-        "group_records": table_rows("group_records", listed, other),
-        "group_versions": table_rows("group_versions", end, elsewhere),
-    }
-    views = with_known_history(tables)
-    assert [len(as_of(views, "share_partitions", 1000 * moment)) for moment in (4, 5, 6)] == [1, 1, 0]
-
-
 def test_batches_from_the_lowest_offset_to_the_greatest_are_combined():
     """A client of the share coordinator writes any offsets."""
     lowest, greatest = -(2**63), 2**63 - 1
@@ -258,71 +198,14 @@ def test_batches_from_the_lowest_offset_to_the_greatest_are_combined():
     assert sorted((row["first_offset"], row["last_offset"]) for row in found) == [(lowest, -6), (-5, greatest - 1)]
 
 
-def entry(audit_id, end_offset, records, newest, topic=SHARE):
-    partition = {"offsets_partition": 1, "topic": topic, "start_offset": 0, "end_offset": end_offset}
-    partition |= {"records": records, "records_reread": 0, "newest_log_timestamp": at(newest)}
-    facts = {"audit_id": audit_id, "status": "finished", "source": "segments", "started_at": at(100)}
-    return facts | {"partitions": [partition]}
-
-
-DAMAGE = {"audit_id": 1, "log": SHARE, "state_partition": 1, "reason": "corrupt_batch"}
-
-
-@pytest.mark.parametrize(("records", "damage"), [(6, []), (10, [DAMAGE])])
-def test_state_known_as_of_a_moment_has_a_row_for_each_log(records, damage):
-    """Share-group state that DeleteRecords took before an audit read it is missing, and so is a corrupt batch."""
-    audits = [entry(1, 10, records, 20), entry(2, 15, 5, 30), entry(3, 16, 1, 40)]
-    rows = [{"log_timestamp": at(second), "log_offset": second} for second in (10, 40)]
-    tables = {
-        "audits": table_rows("audits", *audits),
-        "share_group_state_records": table_rows("share_group_state_records", *rows),
-        "state_quarantine": table_rows("state_quarantine", *damage),
-    }
-    views = with_known_history(tables)
-
-    def known(second):
-        return [
-            tuple(row.values()) for row in rows_of(views, f"FROM state_known_as_of(make_timestamptz({second}000000))")
-        ]
-
-    assert [known(second) for second in (9, 10, 19, 20, 40, 41)] == [
-        [(SHARE, word)] for word in ("before", "incomplete", "incomplete", "complete", "complete", "after")
-    ]
-
-
-@pytest.mark.parametrize(("records", "known"), [(2, "complete"), (1, "incomplete")])
-def test_share_partitions_are_known_as_far_as_both_logs_are(records, known):
-    """The coordinator's list of them is in __consumer_offsets, whose history may be incomplete, or reduced."""
-    audit = entry(1, 1, 1, 40)
-    audit["partitions"] += entry(1, 2, records, 40, topic=None)["partitions"]
-    key = {"group_id": "g", "topic_id": "A", "partition": 0, "record_type": 0, "log_timestamp": at(10)}
-    listed = {"group_id": "g", "record_type": 15, "offsets_partition": 1, "value": listing([("A", [0])])}
-    lists = [listed | {"log_offset": n, "log_timestamp": at(second)} for n, second in enumerate((10, 40))]
-    value = orjson.dumps(shares.snapshot(start=3)).decode()
-    tables = {
-        "audits": table_rows("audits", audit),
-        "share_group_state_records": table_rows("share_group_state_records", key | {"value": value}),
-        "group_records": table_rows("group_records", *lists),
-    }
-    views, moment = with_known_history(tables), "make_timestamptz(20000000)"
-    assert [row["known"] for row in as_of(views, "share_partitions", 20_000)] == [known]
-    assert rows_of(views, f"SELECT known_as_of({moment}) AS known") == [{"known": known}]
-    kept = table_rows("checkpoints", {"offsets_partition": 1, "reason": "keep", "log_offset": 2})
-    reduced = with_known_history(tables | {"checkpoints": kept})
-    refused = r"partition 1 of __consumer_offsets below log offset 2 .* ask for a later time"
-    with pytest.raises(duckdb.Error, match=refused):
-        as_of(reduced, "share_partitions", 20_000)
-    assert rows_of(reduced, f"SELECT known_as_of({moment}) AS known") == [{"known": "reduced"}]
-
-
 @pytest.mark.spark
 def test_both_engines_agree(spark, chosen):
     nights = [audited(SHARE, 1, share_log(1)), audited(SHARE, 2, share_log(4))]
     nights += [audited(TRANSACTION, 1, transaction_log(2)), audited(TRANSACTION, 2, transaction_log(5))]
     pending = {"producer_id": 5, "log_offset": 3, "committed_offset": 1, "is_transactional": True}
-    listed = {"group_id": "g", "record_type": 15, "log_offset": 9, "value": listing([("A", [0, 1])], [], ["B"])}
+    listed = fixtures.tables_of("share_partitions_as_of")["group_records"]
     tables = lake_of(*nights, facts=FACTS) | {
-        "group_records": table_rows("group_records", listed),
+        "group_records": listed,
         "offset_commits": table_rows("offset_commits", pending),
     }
     by_duckdb, by_spark = with_known_history(tables), InSpark(spark, tables)
