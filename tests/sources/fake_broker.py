@@ -6,12 +6,12 @@ import io
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -164,40 +164,59 @@ class Metadata:
         self.brokers: dict[int, FakeBroker] = {}
         self.leaders: dict[int, tuple[int, int]] = {0: (1, 5)}  # partition: leader, epoch
         self.topic_id: uuid.UUID | None = ID
-        self.error = 0
 
     def __call__(self, request: Any) -> dict[str, Any]:
-        topic, partition = MetadataResponse.MetadataResponseTopic, None
-        partition = topic.MetadataResponsePartition
         names = ["t"] if request.topics is None else [each.name for each in request.topics]
-        return {
-            "brokers": [
-                MetadataResponse.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=broker.port, rack=None)
-                for node, broker in self.brokers.items()
-            ],
-            "cluster_id": "cluster",
-            "topics": [
-                topic(
-                    error_code=self.error if name == "t" else 3,
-                    name=name,
-                    topic_id=self.topic_id if name == "t" else None,
-                    partitions=[
-                        partition(
-                            error_code=0 if leader >= 0 else 5,
-                            partition_index=number,
-                            leader_id=leader,
-                            leader_epoch=epoch,
-                            replica_nodes=[],
-                            isr_nodes=[],
-                            offline_replicas=[],
-                        )
-                        for number, (leader, epoch) in self.leaders.items()
-                        if name == "t" and not self.error
-                    ],
-                )
-                for name in names
-            ],
-        }
+        return metadata(self.brokers, {name: (self.topic_id, self.leaders) if name == "t" else None for name in names})
+
+
+def metadata(
+    brokers: Mapping[int, FakeBroker], topics: Mapping[str, tuple[uuid.UUID | None, dict[int, tuple[int, int]]] | None]
+) -> dict[str, Any]:
+    """An answer to Metadata. `topics`: id, and leader and its epoch by partition; None: there is no such topic."""
+    broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
+    partition = topic.MetadataResponsePartition
+
+    def described(name: str) -> Any:
+        topic_id, leaders = topics[name] or (None, {})
+        partitions = [
+            partition(error_code=0 if leader >= 0 else 5, partition_index=number, leader_id=leader, leader_epoch=epoch)
+            for number, (leader, epoch) in leaders.items()
+        ]
+        return topic(error_code=0 if topics[name] else 3, name=name, topic_id=topic_id, partitions=partitions)
+
+    return {
+        "brokers": [broker(node_id=node, host="127.0.0.1", port=each.port) for node, each in brokers.items()],
+        "cluster_id": "cluster",
+        "topics": list(map(described, topics)),
+    }
+
+
+def offsets(request: Any, answer: Callable[[str, Any], tuple[int, int]]) -> dict[str, Any]:
+    """An answer to ListOffsets. `answer`: the error code and the offset, of a topic's name and its wanted partition."""
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+
+    def answered(name: str, wanted: Any) -> Any:
+        error, offset = answer(name, wanted)
+        number = wanted.partition_index
+        return topic.ListOffsetsPartitionResponse(partition_index=number, error_code=error, offset=offset)
+
+    found = {each.name: [answered(each.name, wanted) for wanted in each.partitions] for each in request.topics}
+    return {"topics": [topic(name=name, partitions=partitions) for name, partitions in found.items()]}
+
+
+def batches(request: Any, high_watermark: int, records: bytes | None, error: int = 0, **more: Any) -> dict[str, Any]:
+    """An answer to a Fetch of one partition."""
+    (topic,) = request.topics
+    of_topic = FetchResponse.FetchableTopicResponse
+    one = of_topic.PartitionData(
+        partition_index=topic.partitions[0].partition,
+        error_code=error,
+        high_watermark=high_watermark,
+        records=records,
+        **more,
+    )
+    return {"responses": [of_topic(topic=topic.topic, topic_id=topic.topic_id, partitions=[one])]}
 
 
 def cluster_at(*brokers: FakeBroker, timeout_ms: int = 10_000, **properties: str) -> Cluster:

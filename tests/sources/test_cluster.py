@@ -7,7 +7,7 @@ import uuid
 from copy import copy
 
 import pytest
-from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.cluster.client_properties import client_properties
@@ -21,12 +21,12 @@ from kgroups_spark.cluster.requests import (
     KafkaRefused,
     OffsetAnswer,
     PartitionMetadata,
-    fetch_answer,
     topic_id_text,
 )
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
-from tests.sources.fake_broker import CLOSE, SILENCE, cluster_at
+from tests.sources.fake_broker import CLOSE, SILENCE, batches, cluster_at
+from tests.sources.fake_broker import offsets as offsets_answer
 from tests.sources.fake_cluster import LOG, FakeCluster, fake_time, open_log, read
 
 __all__ = ["fake_time"]
@@ -58,49 +58,15 @@ def in_turn(*answers):
 def offsets(errors=None):
     """Offset 100 + partition at the start, 1000 + partition at the end."""
 
-    def answer(request):
-        topic = ListOffsetsResponse.ListOffsetsTopicResponse
-        one = topic.ListOffsetsPartitionResponse
-        return {
-            "topics": [
-                topic(
-                    name=each.name,
-                    partitions=[
-                        one(
-                            partition_index=wanted.partition_index,
-                            error_code=(errors or {}).get(wanted.partition_index, 0),
-                            timestamp=-1,
-                            offset=(100 if wanted.timestamp == EARLIEST else 1000) + wanted.partition_index,
-                            leader_epoch=3,
-                        )
-                        for wanted in each.partitions
-                    ],
-                )
-                for each in request.topics
-            ]
-        }
+    def offset(_, wanted):
+        number = wanted.partition_index
+        return (errors or {}).get(number, 0), number + (100 if wanted.timestamp == EARLIEST else 1000)
 
-    return answer
+    return lambda request: offsets_answer(request, offset)
 
 
-def fetched(error=0, records=b"batches", **more):
-    def answer(request):
-        topic = FetchResponse.FetchableTopicResponse
-        one = topic.PartitionData(
-            partition_index=request.topics[0].partitions[0].partition,
-            error_code=error,
-            high_watermark=20,
-            last_stable_offset=10,
-            log_start_offset=4,
-            aborted_transactions=None,
-            preferred_read_replica=-1,
-            records=records,
-            **more,
-        )
-        named = topic(topic=request.topics[0].topic, topic_id=request.topics[0].topic_id, partitions=[one])
-        return {"error_code": 0, "session_id": 0, "responses": [named]}
-
-    return answer
+def fetched(records=b"batches", **more):
+    return lambda request: batches(request, 20, records, **more)
 
 
 class TestMetadata:
@@ -237,13 +203,13 @@ class TestFetch:
 
     def test_a_diverging_log(self, start):
         epoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
-        broker = start({"Fetch": fetched(records=None, diverging_epoch=epoch)})
+        broker = start({"Fetch": fetched(None, diverging_epoch=epoch)})
         with cluster_at(broker) as cluster:
             answer = cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID)
         assert answer == FetchAnswer(b"", 20, None, diverges_at=17)
 
     def test_a_throttling_broker_is_left_alone_for_the_throttle_time(self, start, fake_time):
-        throttled = {"throttle_time_ms": 7000, "error_code": 0, "session_id": 0, "responses": []}
+        throttled = {"throttle_time_ms": 7000, "responses": []}
         broker = start({"Fetch": in_turn(throttled, fetched())})
         with cluster_at(broker) as cluster:
             assert cluster.fetch("t", 0, 20, max_bytes=99).error == "THROTTLING_QUOTA_EXCEEDED"
@@ -532,7 +498,7 @@ class TestSasl:
 
 
 # Answers that no broker should give: each ends in time, with a clear error.
-EMPTY = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []}
+EMPTY = {"responses": []}
 
 
 def test_a_throttle_time_longer_than_the_timeout_is_refused(start, metadata, fake_time):
@@ -592,36 +558,19 @@ def test_a_broker_that_throttles_for_ever_is_given_up(fake_time):
 
 
 @pytest.mark.parametrize("records", [None, b""])
-def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records):
-    topic = FetchResponse.FetchableTopicResponse
-    answer = topic.PartitionData(
-        partition_index=0,
-        error_code=0,
-        high_watermark=20,
-        last_stable_offset=20,
-        log_start_offset=0,
-        preferred_read_replica=2,
-        records=records,
-    )
-    response = FetchResponse(**{**EMPTY, "responses": [topic(topic="t", topic_id=None, partitions=[answer])]})
-    with pytest.raises(KafkaRefused, match=r"partition 0 redirects us to replica 2 .*replica\.selector\.class"):
-        fetch_answer(response, 0)
+def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records, start):
+    broker = start({"Fetch": fetched(records, preferred_read_replica=2)})
+    with (
+        pytest.raises(KafkaRefused, match=r"partition 0 redirects us to replica 2 .*replica\.selector\.class"),
+        cluster_at(broker) as cluster,
+    ):
+        cluster.fetch("t", 0, 20, max_bytes=99)
 
 
-def one_offset(**fields):
-    topic = ListOffsetsResponse.ListOffsetsTopicResponse
-    fields = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7, "leader_epoch": 3, **fields}
-    return {"topics": [topic(name="t", partitions=[topic.ListOffsetsPartitionResponse(**fields)])]}
-
-
-@pytest.mark.parametrize(
-    ("fields", "error"),
-    [({"partition_index": 5}, "not in the broker's answer"), ({"offset": -7}, "an answer with offset -7")],
-)
-def test_a_partition_without_an_answer_has_an_error(fields, error, start):
-    broker = start({"ListOffsets": lambda _: one_offset(**fields)})
+def test_an_offset_that_no_log_has_is_an_error(start):
+    broker = start({"ListOffsets": lambda request: offsets_answer(request, lambda *_: (0, -7))})
     with cluster_at(broker) as cluster:
-        assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == error
+        assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == "an answer with offset -7"
 
 
 def test_an_answer_without_the_requested_topic_is_refused(start, metadata):
