@@ -7,6 +7,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
@@ -54,10 +55,8 @@ class FakeBroker:
         self.versions = NEWEST | (versions or {})
         self.requests: list[Any] = []
         self.connections = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(0.05)
-        self.port: int = self._listener.getsockname()[1]
-        self._is_stopped = False
+        self._sockets = [socket.create_server(("127.0.0.1", 0))]  # the listener and its connections
+        self.port: int = self._sockets[0].getsockname()[1]
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
@@ -69,10 +68,12 @@ class FakeBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_stopped = True
+        for each in self._sockets:
+            with suppress(OSError):  # the other side has closed it
+                each.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
-        self._listener.close()
+        self._sockets[0].close()
 
     def are_all_closed(self) -> bool:
         """Whether the other side has closed its connections; waits a little for those that it is closing."""
@@ -84,45 +85,23 @@ class FakeBroker:
         return [request for request in self.requests if type(request).__name__ == f"{name}Request"]
 
     def _accept(self) -> None:
-        while not self._is_stopped:
-            try:
-                connection, _ = self._listener.accept()
-            except TimeoutError:
-                continue
-            self.connections += 1
-            thread = threading.Thread(target=self._serve, args=(connection,))
-            self._threads.append(thread)
-            thread.start()
+        with suppress(OSError):  # the listener was shut down
+            while True:
+                connection, _ = self._sockets[0].accept()
+                self.connections += 1
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                self._sockets.append(connection)
+                self._threads.append(thread)
+                thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            connection.settimeout(0.05)
-            while frame := self._frame(connection):
-                answer = self._answer(frame)
+        with suppress(OSError), connection, connection.makefile("rb") as stream:
+            while 0 < (size := int.from_bytes(stream.read(4), "big")) < LARGEST_REQUEST:
+                answer = self._answer(stream.read(size))
                 if answer is CLOSE:
                     break
                 if answer is not SILENCE:
                     connection.sendall(answer)
-
-    def _frame(self, connection: socket.socket) -> bytes:
-        size = int.from_bytes(self._exactly(connection, 4), "big")
-        return self._exactly(connection, size) if size < LARGEST_REQUEST else b""
-
-    def _exactly(self, connection: socket.socket, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            try:
-                got = connection.recv(size - len(data))
-            except TimeoutError:
-                if self._is_stopped:
-                    return b""
-                continue
-            except OSError:
-                return b""
-            if not got:
-                return b""
-            data += got
-        return data
 
     def _answer(self, frame: bytes) -> Any:
         key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")

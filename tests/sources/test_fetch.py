@@ -303,26 +303,9 @@ class TestDamage:
         without_length = [at for at in range(len(LOG[2])) if at not in range(8, 12)]
         for at in chosen.some(without_length, 10, always=[at for at in without_length if at < 21]):
             log = [*LOG[:2], self.flipped(LOG[2], at), *LOG[3:]]
-            cluster = self.damaged(log)
+            cluster = FakeCluster(log, lasts=[2, 3, 8, 13, 14])
             assert fetched(cluster, 0, 15) == b"".join(log), at
             assert fetched(cluster, 0, 14) == b"".join(log[:4]), at
-
-    @staticmethod
-    def damaged(log):
-        """A cluster with LOG, one batch of which is damaged."""
-
-        class DamagedCluster(FakeCluster):
-            @staticmethod
-            def from_offset(batches, offset):
-                """As brokers find it: by the headers of all batches except the damaged one."""
-                lasts = [2, 3, 8, 13, 14]
-                return b"".join(each for last, each in zip(lasts, log, strict=True) if last >= offset)
-
-            @property
-            def end(self):
-                return 15
-
-        return DamagedCluster(log)
 
     @pytest.mark.parametrize(
         ("base", "size"),
@@ -334,19 +317,10 @@ class TestDamage:
         log = log_of(*((i, i) for i in range(16)))
         log[4] = base.to_bytes(8, "big") + log[4][8:]
         whole = b"".join(log)
-
-        class DamagedCluster(FakeCluster):
-            @staticmethod
-            def from_offset(batches, offset):
-                return b"".join(log[offset:])
-
-            @property
-            def end(self):
-                return 16
-
-        assert fetched(DamagedCluster(log), 0, 16) == whole
-        assert fetched(DamagedCluster(log), 0, 12) == b"".join(log[:12])
-        assert fetched(DamagedCluster(log), 2, 16) == b"".join(log[2:])
+        cluster = FakeCluster(log, lasts=range(16))
+        assert fetched(cluster, 0, 16) == whole
+        assert fetched(cluster, 0, 12) == b"".join(log[:12])
+        assert fetched(cluster, 2, 16) == b"".join(log[2:])
 
     @pytest.mark.parametrize("length", [-1, 0, 13, 1 << 30])
     @pytest.mark.parametrize("size", [1, 200, 1 << 20])
