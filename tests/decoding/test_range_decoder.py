@@ -13,13 +13,11 @@ import pytest
 
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay import history_rows, range_decoder
 from kgroups_spark.replay.history_rows import decodable
 from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
-from kgroups_spark.replay.ranges import LogRange, ReadContext, cut
-from kgroups_spark.sources.files import open_file
-from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.sources.partition_log import SegmentPiece
 from tests.lake.table_rows import rows_of
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
@@ -233,56 +231,3 @@ def test_only_unresolved_single_records_with_a_key_may_be_decoded_again():
     others = ({"reason": "corrupt_batch"}, {"record_count": 0}, {"raw_key": None}, {"resolved_by": 3})
     rows = rows_of("quarantine", *({**one, "log_offset": at, **other} for at, other in enumerate((*others, {}))))
     assert decodable(rows)["log_offset"].to_pylist() == [len(others)]
-
-
-# Segments of more than 2 and 4 GiB: positions in a file do not fit into 32 bits. A file with a hole costs no disk.
-SMALL = [batch(number, commits(1)) for number in range(40)]
-DAMAGED_AT = 20  # the batch at this offset
-LOG = b"".join(data[:-1] + b"?" if number == DAMAGED_AT else data for number, data in enumerate(SMALL))
-HALF = len(b"".join(SMALL[:DAMAGED_AT]))
-
-
-def segment_at(folder, position):
-    """A segment file whose batches begin at this position."""
-    path = folder / "00000000000000000000.log"
-    with path.open("wb") as file:
-        file.seek(position)
-        file.write(LOG)
-    return path
-
-
-def read_from(path, position):
-    """The range's progress, and its rows by table."""
-    piece = SegmentPiece(str(path), position, position + len(LOG))
-    reading = RangeDecoder(
-        [LogRange(0, 0, 0, (piece,))], ReadContext(1, "4.3", open_file, chunk_bytes=512), GroupRecordDecoder()
-    )
-    rows = {}
-    for name, table in reading.outputs():
-        rows.setdefault(name, []).extend(table.to_pylist())
-    return reading.progress, rows
-
-
-# The damaged batch and those after it begin on either side of the border.
-@pytest.mark.parametrize("position", [2**31 - HALF, 2**31 - HALF - 1, 2**32 - HALF, 2**32 - HALF - 1, 5 * 2**30])
-def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path, position):
-    expected, expected_rows = read_from(segment_at(tmp_path, 0), 0)
-    assert (expected.records, expected.quarantined) == (40, {"corrupt_batch": 1})
-    path = segment_at(tmp_path, position)
-    found, rows = read_from(path, position)
-    [corrupt] = rows["quarantine"]
-    assert corrupt["file_position"] == position + HALF
-    assert found.damage == [(path.name, position + HALF)]
-    corrupt["file_position"] = HALF
-    assert rows == expected_rows
-    assert (found.next_offset, found.size_bytes, found.last_batch_crc) == (40, len(LOG), expected.last_batch_crc)
-    with path.open("rb") as file:
-        assert scan_batches(file, position=position).position[-1] == position + len(LOG) - len(SMALL[-1])
-
-
-def test_a_range_of_large_segments_is_cut_by_their_bytes():
-    sizes = [3 * 2**30, 5 * 2**30, 2**31]
-    segments = [SegmentFile(f"{number:020}.log", number, size) for number, size in enumerate(sizes)]
-    pieces = tuple(SegmentPiece(each.path, 0, each.size, each) for each in segments)
-    ranges = cut([LogRange(0, 0, 0, pieces)], 8)
-    assert [each.size_bytes for each in ranges] == sizes

@@ -19,7 +19,6 @@ from kgroups_spark.audit.plan import (
     Uncommitted,
     known_corrupt,
     missing_files_note,
-    not_read_now,
     plan_audit,
     read_now,
     uncommitted_notes,
@@ -63,51 +62,6 @@ def clean_folder(log, *, drop_tombstones):
         (log.parent / name).unlink()
     for name, data in clean(files, drop_tombstones=drop_tombstones).items():
         (log.parent / name).write_bytes(data)
-
-
-def test_the_next_audit_goes_on_after_the_last_batch(log):
-    first, second = batch(0, commits(3)), batch(3, commits(2))
-    write(log, 0, first)
-    lake = Lake(log.parent)
-    lake.audit()
-    write(log, 0, first, second)
-    write(log, 5, batch(5, commits(1)))
-    (log_range,) = lake.plan().new_ranges
-    assert [(p.position, p.end) for p in log_range.pieces] == [(len(first), len(first) + len(second)), (0, 104)]
-    lake.audit()
-    assert (lake.records, lake.next_offset) == (6, 6)
-
-
-def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log):
-    (log.parent / "meta.properties").write_text("cluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
-    write(log, 0, batch(0, commits(3)))
-    lake = Lake(log.parent)
-    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
-    lake.last = replace(lake.last, cluster_id="ciWo7IWazngRchmPES6q5A\\=\\=")
-    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
-
-
-def test_a_half_written_batch_is_read_once_it_is_complete(log):
-    first, second = batch(0, commits(3)), batch(3, commits(2))
-    write(log, 0, first, second[:40])
-    lake = Lake(log.parent)
-    lake.audit()
-    assert (lake.records, lake.damage) == (3, [])
-    write(log, 0, first, second)
-    lake.audit()
-    assert (lake.records, lake.damage, lake.next_offset) == (5, [], 5)
-
-
-def test_a_full_audit_reads_earlier_batches_again(log):
-    first, second = batch(0, commits(3)), batch(3, commits(2))
-    write(log, 0, first)
-    lake = Lake(log.parent)
-    lake.audit()
-    write(log, 0, first, second)
-    plan = lake.plan(full=True)
-    (again,), (new,) = plan.reread_ranges, plan.new_ranges
-    assert (again.is_reread, again.start_offset, again.pieces[0].end) == (True, 0, len(first))
-    assert (new.start_offset, new.pieces[0].position) == (3, len(first))
 
 
 def test_offsets_that_were_gone_before_they_were_read_are_reported(log):
@@ -223,17 +177,6 @@ class TestRefused:
 
 class TestKnownDamage:
     """A corrupt batch is counted by the audit that finds it, by no later one."""
-
-    def test_with_sound_batches_after_it_the_next_night(self, log):
-        first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
-        write(log, 0, first, bad)
-        lake = Lake(log.parent)
-        lake.audit()
-        write(log, 0, first, bad, third)
-        write(log, 9, batch(9, commits(1)))
-        for _ in range(2):
-            lake.audit()
-            assert (lake.records, len(lake.damage), lake.next_offset) == (10, 1, 10)
 
     def test_cut_off_by_a_broker_that_recovered_and_wrote_there_again(self, log):
         first, bad, again = (
@@ -472,13 +415,6 @@ def test_without_new_batches_the_last_batch_stays():
     assert last_batch(found) == (98, 4, 77)
     first = read_now(plan(None), [])
     assert (first.end_offset, first.topic_id, *last_batch(first)) == (100, None, None, None, None)
-
-
-def test_a_partition_that_was_not_read_keeps_its_end():
-    found = not_read_now(BEFORE)
-    assert (found.start_offset, found.end_offset, found.lost_from, found.lost_to) == (100, 100, None, None)
-    assert (found.records, found.records_reread, found.bytes, found.offsets_missing) == (0, 0, 0, 0)
-    assert (found.topic_id, *last_batch(found)) == ("t", 98, 4, 77)
 
 
 def uncommitted(readable_to, end, **more):
