@@ -11,6 +11,7 @@ from kgroups_spark.replay.counts import (
     MOST_PARTITIONS,
     DecodedChunk,
     GroupTraffic,
+    TopicNames,
     fitting_partition_counts,
 )
 from kgroups_spark.words import to_epoch_ms
@@ -70,6 +71,15 @@ def test_a_chunk_without_commits_counts_nothing():
     traffic = GroupTraffic()
     add(traffic)
     assert rows(traffic) == {}
+
+
+def test_a_sighting_of_a_topic_with_a_time_is_earlier_than_one_without():
+    for times in ((-1, 40), (40, -1)):
+        names = TopicNames()
+        for time in times:
+            names.add("A", "orders", time, "offset_commit")
+        names.merge([("B", "clicks", None, "group_record")])
+        assert names.rows() == [("A", "orders", 40, "offset_commit"), ("B", "clicks", None, "group_record")]
 
 
 def test_numbers_that_a_partition_would_not_be_in_do_not_fit():

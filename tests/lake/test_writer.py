@@ -4,7 +4,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import deltalake
 import pytest
 from chispa import assert_df_equality
 
@@ -13,7 +12,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.lake.table_rows import MOMENT, append_frame, parts_of, rows_of
 
@@ -36,11 +35,6 @@ def replace_all(by, table, rows, keep_audit=None):
     by.replace_parts(table, parts_of(by.lake.runner, rows, PartWriter(table, by.lake.uri, by.audit_id)), keep_audit)
 
 
-def read(lake, table, *order):
-    """Rows as Spark reads them, in this order."""
-    return lake.read(table).coalesce(1).sortWithinPartitions(*order).toArrow().to_pylist()
-
-
 def texts(lake, table, column):
     return sorted(lake.rows(table)[column].to_pylist())
 
@@ -49,22 +43,6 @@ def part_of(lake, audit_id, table, rows):
     part = writer(lake, audit_id).lake.write(table, [rows], writer(lake, audit_id).audit_id)
     assert part is not None
     return part
-
-
-def read_elsewhere(lake, table, *order):
-    """The same by delta-rs, which shares no code with Spark."""
-    rows = deltalake.DeltaTable(f"{lake.location}/{table}").to_pyarrow_table()
-    return rows.cast(arrow_schema(table)).sort_by([(column, "ascending") for column in order]).to_pylist()
-
-
-def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake):
-    nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
-    replace_all(writer(lake, 1), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
-    replace_all(writer(lake, 2), "groups", frame(lake, "groups", nested))
-    assert read(lake, "groups", "group_id") == read_elsewhere(lake, "groups", "group_id")
-    assert read(lake, "groups", "group_id") == rows_of("groups", nested).to_pylist()
-    replace_all(writer(lake, 3), "groups", frame(lake, "groups", {}).limit(0))
-    assert lake.rows("groups").num_rows == 0
 
 
 def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake):

