@@ -72,7 +72,8 @@ def test_topics_are_those_of_offset_commits_and_of_group_records():
     groups = batch(0, others, base_timestamp=7000)
     assert sorted(read(groups)[0].topics) == [(t2, "t2", 7000, "group_record"), (t1, "t1", 7000, "group_record")]
     # The earliest time counts.
-    both = read(groups, batch(len(others), commits, base_timestamp=6000))[0]
+    later, last = (batch(len(others) + at, commits, base_timestamp=6000 + at) for at in (0, len(commits)))
+    both = read(groups, later, last)[0]
     assert sorted(both.topics) == [(t2, "t2", 7000, "group_record"), (t1, "topic-a", 6000, "offset_commit")]
 
 

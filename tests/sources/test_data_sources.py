@@ -30,7 +30,7 @@ from kgroups_spark.spark.data_sources import (
 )
 from kgroups_spark.spark.data_sources import parse_segments_options as parse_options
 from tests.records.build import batch, message
-from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
+from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, records
 
 CAPTURED = Path(__file__).parents[1] / "data" / "segments"
 
@@ -71,23 +71,11 @@ def test_every_column_of_every_kind_of_record(tmp_path):
         + batch(5, [(None, b"a value of more than twelve bytes")], attributes=0x08, max_timestamp=2_000),
     )
     rows = read({"path": str(tmp_path)})
-    assert rows[0] == {
-        "topic": "__consumer_offsets",
-        "partition": 3,
-        "offset": 0,
-        "timestamp": None,
-        "timestamp_type": None,
-        "leader_epoch": None,
-        "producer_id": None,
-        "producer_epoch": None,
-        "is_transactional": False,
-        "control_type": None,
-        "key": b"old",
-        "value": None,
-    }
+    place = {"topic": "__consumer_offsets", "partition": 3}
+    nothing = dict.fromkeys(RECORDS.names)
+    assert rows[0] == {**nothing, **place, "offset": 0, "is_transactional": False, "key": b"old"}
     assert rows[1] == {
-        "topic": "__consumer_offsets",
-        "partition": 3,
+        **place,
         "offset": 1,
         "timestamp": datetime.fromtimestamp(1.5, UTC),
         "timestamp_type": 0,
@@ -242,12 +230,6 @@ def test_spark_reads_the_source_by_its_name(spark):
 
 # The data source kafka-raw over a fake cluster: options, plans, rows, lost offsets.
 SERVERS = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
-
-
-def records(count):
-    return [(b"key %d" % i, b"value") for i in range(count)]
-
-
 MARKER = [(bytes([0, 0, 0, 1]), bytes(6))]
 LOG = [
     message(0, b"old", None, magic=1),
