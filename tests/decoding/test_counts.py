@@ -85,3 +85,5 @@ def test_a_sighting_of_a_topic_with_a_time_is_earlier_than_one_without():
 def test_numbers_that_a_partition_would_not_be_in_do_not_fit():
     assert fitting_partition_counts(["a"], 47) == [50]  # its hash is 97: 97 % 50 is 47
     assert fitting_partition_counts(["a"], 97) == list(range(98, MOST_PARTITIONS + 1))
+    # A hash without an absolute value.
+    assert fitting_partition_counts(["polygenelubricants"], 0) == list(range(1, MOST_PARTITIONS + 1))
