@@ -99,24 +99,38 @@ def test_delta_refuses_a_number_claimed_at_the_same_moment(lake, monkeypatch):
     assert len(Ledger(lake).rows()) == 1
 
 
-def test_the_claim_of_an_ended_process_is_taken_over_and_its_number_never_used_again(lake):
-    left_running(lake, ended_process())
-    with Claim.take(lake) as claim:
+ELSEWHERE = Owner("elsewhere/boot/ns", 4711, "123", "its-uuid")
+
+
+@pytest.mark.parametrize(
+    ("owner", "ago", "refusal"),
+    [
+        (ended_process, timedelta(0), None),
+        (ELSEWHERE, timedelta(hours=12, seconds=1), None),
+        (
+            ELSEWHERE,
+            timedelta(hours=11, minutes=59),
+            r"process 4711 on elsewhere, since .* use --take-over; 12 hours after it began",
+        ),
+        (
+            "somebody",
+            timedelta(0),
+            r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over",
+        ),
+    ],
+    ids=["of an ended process", "after twelve hours", "of another host", "of an unreadable owner"],
+)
+def test_a_claim_is_taken_over_and_its_number_never_used_again(owner, ago, refusal, lake):
+    left_running(lake, owner() if callable(owner) else owner, ago)
+    if refusal:
+        with pytest.raises(ClaimLost, match=refusal):
+            Claim.take(lake)
+    with Claim.take(lake, take_over=refusal is not None) as claim:
         assert (claim.audit_id, claim.before, claim.unfinished) == (2, None, (1,))
 
 
-def test_another_hosts_claim_is_taken_over_only_on_request(lake):
-    left_running(lake, Owner("elsewhere/boot/ns", 4711, "123", "its-uuid"), timedelta(hours=11, minutes=59))
-    with pytest.raises(
-        ClaimLost, match=r"process 4711 on elsewhere, since .* use --take-over; 12 hours after it began"
-    ):
-        Claim.take(lake)
-    with Claim.take(lake, take_over=True) as claim:
-        assert claim.audit_id == 2
-
-
 def fake_row(audit_id, status):
-    return AuditRow(audit_id, status, str(ended_process()), MOMENT)
+    return AuditRow(audit_id, status, "x", MOMENT)
 
 
 @pytest.mark.spark
@@ -138,22 +152,6 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake):
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
     lake.files_in_reach = False
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
-
-
-def test_another_hosts_claim_can_be_taken_over_after_twelve_hours(lake):
-    left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=12, seconds=1))
-    with Claim.take(lake) as claim:
-        assert claim.audit_id == 2
-
-
-def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):
-    Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
-    with pytest.raises(
-        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over"
-    ):
-        Claim.take(lake)
-    with Claim.take(lake, take_over=True) as claim:
-        assert claim.audit_id == 2
 
 
 def test_full_files_of_the_ledger_are_not_rewritten(lake, monkeypatch):
@@ -292,16 +290,11 @@ def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
 # The newest rows of the ledger: an audit opens no older file of it, and no file twice.
 
 
-def row(audit_id, status):
-    return AuditRow(audit_id, status, "x", datetime(2026, 11, 16, tzinfo=UTC))
-
-
-def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(local, tmp_path, monkeypatch):
-    session = local
-    ledger = Ledger(Lake.create(session, str(tmp_path / "lake")))
+def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(lake, monkeypatch):
+    ledger = Ledger(lake)
     for audit_id in (1, 2, 3):
-        ledger.append(row(audit_id, "running"))
-        ledger.append(row(audit_id, "finished"))
+        ledger.append(fake_row(audit_id, "running"))
+        ledger.append(fake_row(audit_id, "finished"))
     opened = []
     rows = Lake.rows
 
@@ -315,6 +308,6 @@ def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(loca
     opened.clear()
     assert [each.audit_id for each in ledger.newest()] == [3, 3]
     assert opened == []
-    ledger.append(row(4, "running"))
+    ledger.append(fake_row(4, "running"))
     assert [each.audit_id for each in ledger.newest()] == [3, 3, 4]
     assert len(set(opened)) == 1
