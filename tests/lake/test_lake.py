@@ -40,26 +40,6 @@ def test_deltas_log_has_types_comments_nullability_and_statistics_columns(lake):
         assert (log.protocol().min_reader_version, log.protocol().min_writer_version) == (1, 2)
 
 
-def test_creating_again_completes_a_killed_creation(spark, tmp_path):
-    stopped = Lake(spark, str(tmp_path / "lake"))
-    stopped.commit = _failing_at(stopped, "topics")  # type: ignore[method-assign]
-    with pytest.raises(OSError, match="disk full"):
-        stopped._create_tables()
-    with pytest.raises(UsageError, match="no table audits"):
-        Lake.open(spark, stopped.location)
-    lake = Lake.create(spark, stopped.location)
-    assert lake.read("topics").schema == TABLES["topics"].schema
-
-
-def _failing_at(lake: Lake, failing_table: str):
-    def commit(table, operation, write):
-        if table == failing_table:
-            raise OSError("disk full")
-        return Lake.commit(lake, table, operation, write)
-
-    return commit
-
-
 def test_a_missing_lake_is_named_with_advice(spark, tmp_path):
     with pytest.raises(UsageError, match=r"no lake at .*: it has no table audits; kgroups audit creates one"):
         Lake.open(spark, str(tmp_path))
