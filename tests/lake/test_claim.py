@@ -15,17 +15,14 @@ from kgroups_spark.lake.lake import Fence, Lake
 from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 from kgroups_spark.lake.store import AlreadyWritten
-from kgroups_spark.lake.writer import LakeWriter
-from tests.lake.table_rows import rows_of
+from tests.lake.table_rows import rows_of, writer
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
 
-def left_running(lake, owner, ago=timedelta(0), audit_id=1):
+def left_running(lake, owner, ago=timedelta(0)):
     """The claim of a process that did not finish."""
-    row = AuditRow(audit_id, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
-    Ledger(lake).append(row)
-    return row
+    Ledger(lake).append(AuditRow(1, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago))
 
 
 def ended_process():
@@ -261,30 +258,15 @@ def test_a_zombie_is_no_running_process():
         process.wait()
 
 
-def append(lake, audit_id, table, **values):
-    writer = LakeWriter(lake, audit_id, lambda: None)
-    part = writer.lake.write(table, [rows_of(table, {"audit_id": audit_id, **values})], writer.audit_id)
-    assert part is not None
-    writer.append_parts(table, [part])
-
-
-def fence(lake, audit_id, check_claim=lambda: None):
-    return Fence(lake, audit_id, check_claim)
-
-
-def audits_in(lake, table):
-    return sorted(lake.rows(table)["audit_id"].to_pylist())
-
-
 def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
     for audit_id in (1, 2, 3):
-        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+        writer(lake, audit_id).append_table("offset_commits", rows_of("offset_commits", {"audit_id": audit_id}))
     log = lake.table("offset_commits")
     merged = lake.write("offset_commits", [lake.rows("offset_commits")], 3)
     log.commit([merged], by="OPTIMIZE", transaction=None, remove=lambda file: True, changes_rows=False)
     assert len(log.files()) == 1
-    assert remove_unfinished(fence(lake, 4), 2) == ["offset_commits"]
-    assert audits_in(lake, "offset_commits") == [1, 2]
+    assert remove_unfinished(Fence(lake, 4, lambda: None), 2) == ["offset_commits"]
+    assert sorted(lake.rows("offset_commits")["audit_id"].to_pylist()) == [1, 2]
 
 
 # The newest rows of the ledger: an audit opens no older file of it, and no file twice.

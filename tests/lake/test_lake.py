@@ -13,9 +13,8 @@ from kgroups_spark.lake.hadoop import LOG_STORES
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, is_path
-from tests.lake.table_rows import MOMENT, rows_of
+from tests.lake.table_rows import MOMENT, rows_of, writer
 
 pytestmark = pytest.mark.spark
 
@@ -101,9 +100,8 @@ def test_a_log_that_cannot_be_written_is_reported_in_one_line(lake):
 
 def replace(lake: Lake, audit_id: int, app_id: str = APP_ID) -> None:
     """Makes group `g<audit_id>` the only one."""
-    writer = LakeWriter(lake, audit_id, lambda: None, app_id)
     row = {"audit_id": audit_id, "group_id": f"g{audit_id}"}
-    writer.replace_parts("groups", [writer.lake.write("groups", [rows_of("groups", row)], writer.audit_id)])
+    writer(lake, audit_id, app_id).replace_table("groups", rows_of("groups", row))
 
 
 def ledger_row(lake: Lake, audit_id: int, status: str, newest_audits: dict[str, int] | None = None) -> None:

@@ -26,12 +26,11 @@ from kgroups_spark.audit.plan import (
 )
 from kgroups_spark.lake.lake import Lake as RealLake
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, Reading
-from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.ranges import RangeProgress
 from kgroups_spark.sources import segment_log
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.words import LAST_MS, to_epoch_ms
-from tests.lake.table_rows import rows_of
+from tests.lake.table_rows import rows_of, writer
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged, marker
 from tests.logs.segment_logs import segment_logs
@@ -177,6 +176,17 @@ class TestRefused:
 
 class TestKnownDamage:
     """A corrupt batch is counted by the audit that finds it, by no later one."""
+
+    def test_with_sound_batches_after_it_the_next_night(self, log):
+        first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
+        write(log, 0, first, bad)
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, first, bad, third)
+        write(log, 9, batch(9, commits(1)))
+        for _ in range(2):
+            lake.audit()
+            assert (lake.records, len(lake.damage), lake.next_offset) == (10, 1, 10)
 
     def test_cut_off_by_a_broker_that_recovered_and_wrote_there_again(self, log):
         first, bad, again = (
@@ -461,22 +471,19 @@ def test_offsets_below_the_high_watermark_without_a_segment_file_are_counted():
 def lake(session, tmp_path):
     """Partition 0 had damage in audits 1 and 3, partition 1 in audit 2; a record of partition 1 was undecodable."""
     lake = RealLake.create(session, str(tmp_path / "lake"))
-    for audit_id, offsets_partition, position, reason in (
-        (1, 0, 10, "corrupt_batch"),
-        (2, 1, 20, "corrupt_batch"),
-        (2, 1, 30, "truncated"),
-        (3, 0, 40, "corrupt_batch"),
-    ):
-        writer = LakeWriter(lake, audit_id, lambda: None)
-        row = {
-            "audit_id": audit_id,
-            "offsets_partition": offsets_partition,
-            "reason": reason,
-            "file": f"/log/__consumer_offsets-{offsets_partition}/0.log",
-            "file_position": position,
-        }
-        part = writer.lake.write("quarantine", [rows_of("quarantine", row)], writer.audit_id)
-        lake.table("quarantine").commit([part], by="test", transaction=None)
+    first, third = [(0, 10, "corrupt_batch")], [(0, 40, "corrupt_batch")]
+    for audit_id, found in enumerate((first, [(1, 20, "corrupt_batch"), (1, 30, "truncated")], third), 1):
+        rows = [
+            {
+                "audit_id": audit_id,
+                "offsets_partition": partition,
+                "reason": reason,
+                "file": f"/log/__consumer_offsets-{partition}/0.log",
+                "file_position": position,
+            }
+            for partition, position, reason in found
+        ]
+        writer(lake, audit_id).append_table("quarantine", rows_of("quarantine", *rows))
     return lake
 
 
