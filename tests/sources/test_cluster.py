@@ -36,6 +36,7 @@ TOPIC_ID = "gAAAAAAAAAAAAAAAAAAABQ"
 FETCH, METADATA = 1, 3
 NEWER = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+EPOCH = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
 
 
 def free_port():
@@ -196,17 +197,21 @@ class TestFetch:
         assert min(newest, 12) == request.API_VERSION
         assert request.topics[0].topic == "t"
 
-    def test_an_error_of_the_whole_answer(self, start):
-        broker = start({"Fetch": lambda _: {"error_code": 103, "responses": []}})
-        with cluster_at(broker) as cluster:
-            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "INCONSISTENT_TOPIC_ID"
-
-    def test_a_diverging_log(self, start):
-        epoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
-        broker = start({"Fetch": fetched(None, diverging_epoch=epoch)})
-        with cluster_at(broker) as cluster:
-            answer = cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID)
-        assert answer == FetchAnswer(b"", 20, None, diverges_at=17)
+    @pytest.mark.parametrize(
+        ("answer", "expected"),
+        [
+            (lambda _: {"error_code": 103, "responses": []}, FetchAnswer(b"", -1, "INCONSISTENT_TOPIC_ID")),
+            (
+                lambda _: {"responses": []},
+                FetchAnswer(b"", -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0"),
+            ),
+            (fetched(None, diverging_epoch=EPOCH), FetchAnswer(b"", 20, None, diverges_at=17)),
+        ],
+        ids=["an error of the whole answer", "no partition", "a diverging log"],
+    )
+    def test_an_answer_without_records(self, answer, expected, start):
+        with cluster_at(start({"Fetch": answer})) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID) == expected
 
     def test_a_throttling_broker_is_left_alone_for_the_throttle_time(self, start, fake_time):
         throttled = {"throttle_time_ms": 7000, "responses": []}
@@ -534,16 +539,6 @@ def test_a_broker_that_throttles_us_for_too_long_has_not_lost_the_other_partitio
         for why in ("not in the broker's answer", "throttles this client for 100 s"):
             with pytest.raises(LeaderLost, match=why):
                 opener.end_of(piece)
-
-
-def test_answers_without_the_partition_are_no_progress(start, fake_time):
-    broker = start({"Fetch": lambda _: dict(EMPTY)})
-    with cluster_at(broker) as cluster:
-        answer = cluster.fetch("t", 0, 20, max_bytes=99)
-    assert answer == FetchAnswer(b"", -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0")
-    log = open_log(FakeCluster(LOG, script=[answer] * 1000), 0, 15, timeout_ms=3000)
-    with pytest.raises(LeaderLost, match="for 3 s: UNKNOWN_SERVER_ERROR: the answer does not have partition 0"):
-        read(log)
 
 
 def test_a_broker_that_throttles_for_ever_is_given_up(fake_time):

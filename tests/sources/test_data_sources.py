@@ -189,16 +189,13 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path):
             "startingOffsets of t-3 is 9, after endingOffsets, which is 8",
         ),
         ({"path": "x", "subscribe": " , "}, "subscribe names no topic"),
-        ({"path": "x", "minPartitions": "many"}, "minPartitions is a number, not 'many'"),
+        ({"path": "x", "minPartitions": "-1"}, "minPartitions is a number, not '-1'"),
         ({"path": "x", "minPartitions": "1" * 5000}, r"minPartitions is a number, not '1{100}\.\.\.'$"),
         *(
             ({"path": "x", "subscribe": "t", "startingOffsets": text}, 'startingOffsets is "earliest" or JSON like')
             for text in (
                 '{"t": {"0": %s}}' % ("9" * 5000),
-                '{"t": {"0": 1e400}}',
-                '{"t": {"0": 1.5}}',
                 '{"t": {"0": true}}',
-                '{"t": {"0": null}}',
                 "[" * 100_000,
             )
         ),
@@ -247,16 +244,11 @@ def cluster(monkeypatch):
     return fake
 
 
-def fetched_parts(options):
+def rows(**options):
     """As Spark does it: plan, send the reader and the partitions away, read each."""
     reader = KafkaRawDataSource({**SERVERS, **options}).reader(RECORDS)
-    partitions = reader.partitions()
-    reader, partitions = pickle.loads(pickle.dumps((reader, partitions)))
-    return [part for partition in partitions for part in reader.read(partition)]
-
-
-def rows(**options):
-    return [row for part in fetched_parts(options) for row in part.to_pylist()]
+    reader, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    return [row for partition in partitions for part in reader.read(partition) for row in part.to_pylist()]
 
 
 def fetched_offsets(**options):
@@ -359,13 +351,8 @@ class TestTasks:
         ({**SERVERS, "startingOffset": "earliest"}, "no option startingoffset.*did you mean startingOffsets"),
         ({**SERVERS, "assign": '{"t": [0]}'}, "no option assign; use .*subscribe"),
         ({**SERVERS, "includeHeaders": "true"}, "no option includeheaders"),
-        ({**SERVERS, "startingOffsets": "latest"}, "startingOffsets is"),
-        ({**SERVERS, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets has the offset -2"),
-        ({**SERVERS, "minPartitions": "-1"}, "minPartitions is a number"),
-        ({**SERVERS, "failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
         ({**SERVERS, "kafka.security.protocoll": "SSL"}, "security.protocol"),
         ({**SERVERS, "commandConfig": "nowhere.properties"}, "nowhere.properties"),
-        ({**SERVERS, "subscribe": " , "}, "subscribe names no topic"),
         ({**SERVERS, "endingOffsets": '{"tt": {"0": 2}}'}, "for tt, which subscribe does not name; did you mean t"),
         ({**SERVERS, "kafka.ssl.keystore.key": "PEM"}, "kafka.ssl.keystore.key is a secret that Spark can show"),
     ],
