@@ -14,10 +14,12 @@ import pytest
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.replay import history_rows, range_decoder
+from kgroups_spark.replay.counts import HOUR_MS, MOST_PARTITIONS, TopicNames, fitting_partition_counts
 from kgroups_spark.replay.history_rows import decodable
 from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
 from kgroups_spark.replay.ranges import LogRange, ReadContext
 from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.words import to_epoch_ms
 from tests.lake.table_rows import rows_of
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
@@ -75,6 +77,48 @@ def test_topics_are_those_of_offset_commits_and_of_group_records():
     later, last = (batch(len(others) + at, commits, base_timestamp=6000 + at) for at in (0, len(commits)))
     both = read(groups, later, last)[0]
     assert sorted(both.topics) == [(t2, "t2", 7000, "group_record"), (t1, "topic-a", 6000, "offset_commit")]
+
+
+def test_records_are_counted_by_group_and_hour():
+    """A tombstone in a transaction is a tombstone. Records without a time have no hour."""
+    hour = datetime(2026, 11, 16, 6, tzinfo=UTC)
+    begun, ended = to_epoch_ms(hour), to_epoch_ms(hour) + HOUR_MS - 1
+    ((_, value),) = commits(1)
+    of_a, of_b = ((key(1, group, "t") + bytes(4)) for group in "ab")
+    decoder = decoder_of(
+        batch(0, [(of_a, value), (of_a, None), (of_b, value)], base_timestamp=begun),
+        batch(3, [(of_a, value), (of_a, None)], base_timestamp=ended, attributes=0x10, producer_id=7, producer_epoch=0),
+        batch(5, [(of_a, value), (key(2, "a"), None)], base_timestamp=-1),
+        batch(7, [(key(2, "b"), None)], base_timestamp=begun),
+    )
+    traffic = [
+        tuple(row.values())[2:]
+        for name, rows in decoder.outputs()
+        if name == "group_traffic"
+        for row in rows.to_pylist()
+    ]
+    commit, tombstone, of_group = len(of_a) + len(value), len(of_a), len(key(2, "a"))
+    assert sorted(traffic, key=str) == [
+        ("a", None, 1, 0, 0, 1, commit + of_group),
+        ("a", hour, 2, 2, 1, 0, 2 * commit + 2 * tombstone),
+        ("b", hour, 1, 0, 0, 1, commit + of_group),
+    ]
+
+
+def test_a_sighting_of_a_topic_with_a_time_is_earlier_than_one_without():
+    for times in ((-1, 40), (40, -1)):
+        names = TopicNames()
+        for time in times:
+            names.add("A", "orders", time, "offset_commit")
+        names.merge([("B", "clicks", None, "group_record")])
+        assert names.rows() == [("A", "orders", 40, "offset_commit"), ("B", "clicks", None, "group_record")]
+
+
+def test_numbers_that_a_partition_would_not_be_in_do_not_fit():
+    assert fitting_partition_counts(["a"], 47) == [50]  # its hash is 97: 97 % 50 is 47
+    assert fitting_partition_counts(["a"], 97) == list(range(98, MOST_PARTITIONS + 1))
+    # A hash without an absolute value.
+    assert fitting_partition_counts(["polygenelubricants"], 0) == list(range(1, MOST_PARTITIONS + 1))
 
 
 def test_a_range_ends_after_its_last_sound_batch():
