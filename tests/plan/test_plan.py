@@ -19,6 +19,7 @@ from kgroups_spark.audit.plan import (
     Uncommitted,
     known_corrupt,
     missing_files_note,
+    not_read_now,
     plan_audit,
     read_now,
     uncommitted_notes,
@@ -425,6 +426,13 @@ def test_without_new_batches_the_last_batch_stays():
     assert last_batch(found) == (98, 4, 77)
     first = read_now(plan(None), [])
     assert (first.end_offset, first.topic_id, *last_batch(first)) == (100, None, None, None, None)
+
+
+def test_a_partition_that_was_not_read_keeps_its_end():
+    found = not_read_now(BEFORE)
+    assert (found.start_offset, found.end_offset, found.lost_from, found.lost_to) == (100, 100, None, None)
+    assert (found.records, found.records_reread, found.bytes, found.offsets_missing) == (0, 0, 0, 0)
+    assert (found.topic_id, *last_batch(found)) == ("t", 98, 4, 77)
 
 
 def uncommitted(readable_to, end, **more):

@@ -258,13 +258,6 @@ class TestLeaderLost:
             for p in (each.offsets_partition for each in plan.partitions)
         ]
 
-    def test_while_reading(self, fake_time):
-        cluster = CleanedCluster([])
-        plan = planned(cluster)
-        cluster.always = "NOT_LEADER_OR_FOLLOWER"
-        with pytest.raises(LeaderLost, match=r"t-0 has returned nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
-            read(cluster, plan)
-
     def test_while_reading_on(self, monkeypatch):
         cluster = CleanedCluster([])
         plan = planned(cluster)

@@ -31,13 +31,6 @@ def test_keep_first_adds_the_batch_that_holds_the_start():
     assert fetched(FakeCluster(LOG), 10, 14, keep_first=True) == LOG[3]
 
 
-def test_answers_may_end_at_any_byte(monkeypatch, chosen):
-    for border in chosen.some(range(1, len(b"".join(LOG)) + 1), 40, always=(1, len(LOG[0]), len(b"".join(LOG)))):
-        monkeypatch.setattr(fetch, "RESPONSE_BYTES", border)
-        assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG), border
-        assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4]), border
-
-
 def wrapped(first, last, magic):
     """A compressed message of the old formats: its offset is that of the last message in it."""
     inner = b"".join(message(i - first if magic else i, b"k", b"v", magic=magic) for i in range(first, last + 1))
