@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import kgroups_spark
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake import last_finished
 from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up, remove_unfinished
 from kgroups_spark.lake.lake import Fence, Lake
@@ -267,6 +268,18 @@ def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
     assert len(log.files()) == 1
     assert remove_unfinished(Fence(lake, 4, lambda: None), 2) == ["offset_commits"]
     assert sorted(lake.rows("offset_commits")["audit_id"].to_pylist()) == [1, 2]
+
+
+def test_an_audit_that_was_given_up_can_no_longer_write_a_table(lake):
+    with Claim.take(lake):
+        given_up = writer(lake, 1)
+    given_up.append_table("group_records", rows_of("group_records", {"audit_id": 1}))
+    with Claim.take(lake) as claim:
+        assert clear_up(claim) == ["group_records"]
+        for write, name in ((given_up.append_table, "offset_commits"), (given_up.replace_table, "groups")):
+            with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+                write(name, rows_of(name, {"audit_id": 1}))
+            assert lake.rows(name).num_rows == 0
 
 
 # The newest rows of the ledger: an audit opens no older file of it, and no file twice.

@@ -32,11 +32,10 @@ from kgroups_spark.sources import segment_log
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.words import LAST_MS, to_epoch_ms
 from tests.lake.table_rows import rows_of, writer
-from tests.logs.cleaner import clean
-from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged, marker
+from tests.logs.planned_batches import TOPIC_ID, commits, damaged, marker
 from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import FolderLake as Lake
-from tests.records.build import batch, message
+from tests.records.build import batch
 
 
 @pytest.fixture
@@ -53,15 +52,6 @@ def write(log, base_offset, *batches):
     segment = log / f"{base_offset:020}.log"
     segment.write_bytes(b"".join(batches))
     return segment
-
-
-def clean_folder(log, *, drop_tombstones):
-    """Kafka's cleaner goes over the log."""
-    files = {f"{log.name}/{segment.name}": segment.read_bytes() for segment in log.glob("*.log")}
-    for name in files:
-        (log.parent / name).unlink()
-    for name, data in clean(files, drop_tombstones=drop_tombstones).items():
-        (log.parent / name).write_bytes(data)
 
 
 def test_offsets_that_were_gone_before_they_were_read_are_reported(log):
@@ -138,23 +128,6 @@ class TestRefused:
         write(log, 0, batch(0, commits(1), last_offset_delta=2, leader_epoch=4), batch(3, commits(1), leader_epoch=4))
         lake.audit()
         assert lake.records == 4
-
-    @pytest.mark.parametrize(
-        "last",
-        [
-            pytest.param(batch(3, [(KEY, None)], leader_epoch=4), id="a tombstone gets its delete horizon"),
-            pytest.param(marker(3, epoch=4), id="a marker without a transaction gets its delete horizon"),
-            pytest.param(message(3, *commits(1)[0], magic=1), id="an old message becomes a batch"),
-        ],
-    )
-    def test_a_last_batch_with_all_its_records_that_the_cleaner_rewrote_is_not_refused(self, log, last):
-        write(log, 0, batch(0, commits(3), leader_epoch=4), last)
-        lake = Lake(log.parent)
-        lake.audit()
-        write(log, 4, batch(4, commits(1), leader_epoch=4))
-        clean_folder(log, drop_tombstones=False)
-        lake.audit()
-        assert lake.records == 5
 
     def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log):
         """Before Kafka 4.0 the cleaner kept no empty batch at the end of what it cleaned."""
