@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
+from base64 import b64encode
 from copy import copy
 
 import pytest
@@ -453,15 +454,9 @@ class TestProtocol:
 class TestSasl:
     PASSWORD = "open/sesame+1"
 
-    def cluster(self, broker, **properties):
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        jaas = f'{module} required username="ali" password="{self.PASSWORD}";'
-        names = {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_jaas_config": jaas,
-            **properties,
-        }
+    def cluster(self, broker, mechanism="PLAIN", module="plain.PlainLoginModule"):
+        jaas = f'org.apache.kafka.common.security.{module} required username="ali" password="{self.PASSWORD}";'
+        names = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism, "sasl_jaas_config": jaas}
         return cluster_at(broker, **names)
 
     @staticmethod
@@ -489,6 +484,19 @@ class TestSasl:
         assert raised.value.__suppress_context__
         assert len(broker.named("SaslAuthenticate")) == 1
         assert broker.are_all_closed()
+
+    def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration(self, start):
+        def first(request):
+            nonce = request.auth_bytes.rpartition(b"r=")[2]
+            return {"error_code": 0, "auth_bytes": b"r=" + nonce + b"x,s=" + b64encode(b"salt") + b",i=1"}
+
+        broker = start({**self.accepted(), "SaslAuthenticate": first})
+        with (
+            pytest.raises(KgroupsError, match="too weak a SCRAM-SHA-256 handshake: it requests 1 iterations"),
+            self.cluster(broker, "SCRAM-SHA-256", "scram.ScramLoginModule") as cluster,
+        ):
+            cluster.brokers()
+        assert len(broker.named("SaslAuthenticate")) == 1
 
     def test_a_session_is_replaced_before_it_ends(self, start, fake_time):
         broker = start(self.accepted(session_lifetime_ms=10_000))
