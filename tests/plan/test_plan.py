@@ -54,6 +54,14 @@ def write(log, base_offset, *batches):
     return segment
 
 
+def audited(log, *batches):
+    """A lake that has read a log of these batches."""
+    write(log, 0, *batches)
+    lake = Lake(log.parent)
+    lake.audit()
+    return lake
+
+
 def test_offsets_that_were_gone_before_they_were_read_are_reported(log):
     segment = write(log, 0, batch(0, commits(3)))
     lake = Lake(log.parent)
@@ -106,18 +114,14 @@ class TestRefused:
 
     def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self, log):
         """None of them begins where the last batch that was read began."""
-        write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
         write(log, 0, *(batch(at, commits(5), leader_epoch=6) for at in (0, 5)))
         with pytest.raises(AnotherLog, match=r"of leader epoch 6 at offset 0, the lake has read it up to 3 in epoch 4"):
             lake.plan()
 
     @pytest.mark.parametrize("starts", [(0, 4), (0, 3), (0, 3, 5)])
     def test_a_log_of_the_same_epoch_with_a_batch_across_the_start_or_end_of_the_last_one_read(self, log, starts):
-        write(log, 0, *(batch(offset, commits(3), leader_epoch=4) for offset in (0, 3)))
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, *(batch(offset, commits(3), leader_epoch=4) for offset in (0, 3)))
         spans = pairwise((*starts, 8))
         write(log, 0, *(batch(start, commits(end - start), leader_epoch=4) for start, end in spans))
         with pytest.raises(AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36]"):
@@ -131,9 +135,7 @@ class TestRefused:
 
     def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log):
         """Before Kafka 4.0 the cleaner kept no empty batch at the end of what it cleaned."""
-        write(log, 0, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
         write(log, 0, batch(0, commits(3), leader_epoch=4))
         write(log, 4)
         assert lake.plan().new_ranges == []
@@ -153,9 +155,7 @@ class TestKnownDamage:
 
     def test_with_sound_batches_after_it_the_next_night(self, log):
         first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
-        write(log, 0, first, bad)
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, first, bad)
         write(log, 0, first, bad, third)
         write(log, 9, batch(9, commits(1)))
         for _ in range(2):
@@ -168,9 +168,7 @@ class TestKnownDamage:
             damaged(batch(3, commits(2))),
             batch(3, commits(1, committed_offset=8)),
         )
-        write(log, 0, first, bad)
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, first, bad)
         write(log, 0, first)
         assert lake.audit().new_ranges == []
         write(log, 0, first, again)
