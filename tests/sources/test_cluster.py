@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import uuid
 from base64 import b64encode
+from contextlib import ExitStack
 from copy import copy
 
 import pytest
@@ -26,7 +27,7 @@ from kgroups_spark.cluster.requests import (
 )
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
-from tests.sources.fake_broker import CLOSE, SILENCE, batches, cluster_at
+from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker, Metadata, batches, cluster_at
 from tests.sources.fake_broker import offsets as offsets_answer
 from tests.sources.fake_cluster import LOG, FakeCluster, fake_time, open_log, read
 
@@ -38,6 +39,24 @@ FETCH, METADATA = 1, 3
 NEWER = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 EPOCH = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
+
+
+@pytest.fixture
+def metadata():
+    return Metadata()
+
+
+@pytest.fixture
+def start(metadata):
+    """Starts a broker of the cluster, and ends it with the test."""
+    with ExitStack() as stack:
+
+        def start_broker(answers=None, versions=None):
+            broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
+            metadata.brokers[len(metadata.brokers) + 1] = broker
+            return broker
+
+        yield start_broker
 
 
 def free_port():
