@@ -13,7 +13,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake import last_finished
 from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up, remove_unfinished
 from kgroups_spark.lake.lake import Fence, Lake
-from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start, this_host
+from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, REBUILD_APP_ID, Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 from kgroups_spark.lake.store import AlreadyWritten
 from tests.lake.table_rows import rows_of, writer
@@ -268,6 +268,13 @@ def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
     assert len(log.files()) == 1
     assert remove_unfinished(Fence(lake, 4, lambda: None), 2) == ["offset_commits"]
     assert sorted(lake.rows("offset_commits")["audit_id"].to_pylist()) == [1, 2]
+
+
+def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
+    rows = [{"audit_id": 1, "log_offset": at, "resolved_by": by} for at, by in ((1, 4), (2, 2))]
+    writer(lake, 4, REBUILD_APP_ID).append_table("quarantine", rows_of("quarantine", *rows))
+    assert remove_unfinished(Fence(lake, 5, lambda: None), 2) == []
+    assert {row["log_offset"]: row["resolved_by"] for row in lake.rows("quarantine").to_pylist()} == {1: None, 2: 2}
 
 
 def test_an_audit_that_was_given_up_can_no_longer_write_a_table(lake):
