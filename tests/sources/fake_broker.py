@@ -55,7 +55,8 @@ class FakeBroker:
         self.versions = NEWEST | (versions or {})
         self.requests: list[Any] = []
         self.connections = 0
-        self._sockets = [socket.create_server(("127.0.0.1", 0))]  # the listener and its connections
+        # Of the listener, then of its connections.
+        self._sockets = [socket.create_server(("127.0.0.1", 0))]
         self.port: int = self._sockets[0].getsockname()[1]
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
@@ -68,10 +69,10 @@ class FakeBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._sockets:
+        # The listener first: once its thread has ended, there are no further connections.
+        for each, thread in zip(self._sockets, self._threads, strict=False):
             with suppress(OSError):  # the other side has closed it
                 each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
             thread.join()
         self._sockets[0].close()
 
