@@ -55,7 +55,7 @@ class FakeBroker:
         self.versions = NEWEST | (versions or {})
         self.requests: list[Any] = []
         self.connections = 0
-        # Of the listener, then of its connections.
+        # The listener, then its connections; their threads are in the same order.
         self._sockets = [socket.create_server(("127.0.0.1", 0))]
         self.port: int = self._sockets[0].getsockname()[1]
         self._threads = [threading.Thread(target=self._accept)]
