@@ -247,11 +247,9 @@ def plan_audit(
     another cluster. A partition that is refused or cannot be read is left to the next audit.
     """
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
-    # Older versions recorded ids from meta.properties with Java's backslashes, which no id has itself.
-    lakes_cluster = (last.cluster_id or "").replace("\\", "") if last else ""
-    if lakes_cluster and cluster_ids and lakes_cluster not in cluster_ids:
+    if last and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
         raise AnotherLog(
-            f"this is another log: the lake holds cluster {lakes_cluster}, what was given is of cluster "
+            f"this is another log: the lake holds cluster {last.cluster_id}, what was given is of cluster "
             f"{min(cluster_ids)}; use a new lake"
         )
     known = known_corrupt or {}
@@ -269,7 +267,7 @@ def plan_audit(
             plans.append(log.asked(ask))
         except NotReadable as why:
             left[log.partition] = why
-    cluster_id = next(iter(cluster_ids), lakes_cluster or None)
+    cluster_id = next(iter(cluster_ids), last.cluster_id if last else None)
     notes = [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None and p.cut.to_offset]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
     return AuditPlan(plans, cluster_id, notes, left)

@@ -41,10 +41,6 @@ def one_file(data):
     return {f"__consumer_offsets-0/{0:020}.log": data}
 
 
-def commit(rng):
-    return offset_commit(rng)
-
-
 def hostile_log(seed):
     """Compressed messages of the old formats whose offsets overlap or are negative, times of any size, damage whose
     offset is unknown beside records that cannot be read."""
@@ -54,7 +50,7 @@ def hostile_log(seed):
         if kind == 0:
             magic = rng.choice([0, 1])
             inner = sorted(rng.choice([offset, offset + 2, offset - 5, -3, 0, 2**62]) + i for i in range(3))
-            messages = [message(at, *commit(rng), magic=magic) for at in inner]
+            messages = [message(at, *offset_commit(rng), magic=magic) for at in inner]
             data += wrapper(rng.choice([offset + 2, 0]), messages, magic=magic)
         elif kind == 1:
             data += rng.randbytes(rng.choice([20, 200]))
@@ -62,7 +58,7 @@ def hostile_log(seed):
             data += batch(offset, [(b"\0\x63key", b"v"), (None, b"v")], base_timestamp=rng.choice(STAMPS))
         else:
             stamp = rng.choice(STAMPS)
-            data += batch(offset, [commit(rng) for _ in range(3)], base_timestamp=stamp, max_timestamp=stamp)
+            data += batch(offset, [offset_commit(rng) for _ in range(3)], base_timestamp=stamp, max_timestamp=stamp)
         offset += rng.choice([3, 3, 9])
     return data
 
@@ -108,27 +104,6 @@ def test_keys_hold_for_partitions_that_are_read_again(monkeypatch, chosen):
         require_keys(nights.audited)
         assert max(numbers) > 0, seed
         require_keys(nights.audited.rebuilt(nights.how))
-
-
-def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own():
-    rng = random.Random(1)
-    log = batch(0, [commit(rng)]) + rng.randbytes(200) + batch(1, [(b"\0\x63key", b"v")])
-    audited = audit(one_file(log), How("4.3"))
-    assert [row["log_offset"] for row in audited.rows("quarantine")] == [1, 1]
-    require_keys(audited)
-
-
-@pytest.mark.parametrize("inner", one_of((3, 4, 12), (-5, 0, 11), (9, 10, 12)))
-@pytest.mark.parametrize("magic", [0, 1])
-def test_compressed_messages_that_begin_below_records_already_read_are_quarantined(magic, inner):
-    rng = random.Random(2)
-    before = b"".join(message(i, *commit(rng), magic=magic) for i in range(10))
-    last = 12 if magic == 0 else inner[-1] - (inner[0] - 3 if inner[0] < 9 else 0)
-    log = before + wrapper(max(last, 10), [message(at, *commit(rng), magic=magic) for at in inner], magic=magic)
-    audited = audit(one_file(log), How("2.3"))
-    require_keys(audited)
-    (row,) = audited.rows("quarantine")
-    assert "the ones before it end at 9" in row["detail"]
 
 
 def test_remembered_keys_are_bounded_in_bytes(monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -196,15 +195,6 @@ def test_a_broker_that_was_off_for_months_is_judged_by_its_newest_record():
     assert (as_of_ms(audited), audited.newest.notes) == (OLD + 252 * DAY, ())
     decisions = {row["group_id"]: row["decision"] for row in audited.table("offset_expiry").to_pylist()}
     assert decisions == {"g": "expire", "h": "keep"}
-
-
-def test_a_record_after_the_year_9999_fails_no_audit():
-    log = Log(now=OLD).commit("g").later(2**61 - OLD).commit("h")
-    first = audit(log.files, AT_NOW)
-    assert (as_of_ms(first), first.newest.newest_log_timestamp) == (OLD, datetime.fromtimestamp(OLD / 1000, UTC))
-    assert any("offset 1 of partition 0 is stamped" in note for note in first.newest.notes or ())
-    assert any("offset 1 of partition 0" in line for line in first.nights[-1].lines())
-    assert as_of_ms(audit(log.files, replace(AT_NOW, as_of=NOW))) == NOW
 
 
 def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on():

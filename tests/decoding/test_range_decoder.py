@@ -13,13 +13,13 @@ import pytest
 
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay import history_rows, range_decoder
+from kgroups_spark.replay.counts import HOUR_MS, MOST_PARTITIONS, TopicNames, fitting_partition_counts
 from kgroups_spark.replay.history_rows import decodable
 from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
-from kgroups_spark.replay.ranges import LogRange, ReadContext, cut
-from kgroups_spark.sources.files import open_file
-from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.words import to_epoch_ms
 from tests.lake.table_rows import rows_of
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log
@@ -74,8 +74,51 @@ def test_topics_are_those_of_offset_commits_and_of_group_records():
     groups = batch(0, others, base_timestamp=7000)
     assert sorted(read(groups)[0].topics) == [(t2, "t2", 7000, "group_record"), (t1, "t1", 7000, "group_record")]
     # The earliest time counts.
-    both = read(groups, batch(len(others), commits, base_timestamp=6000))[0]
+    later, last = (batch(len(others) + at, commits, base_timestamp=6000 + at) for at in (0, len(commits)))
+    both = read(groups, later, last)[0]
     assert sorted(both.topics) == [(t2, "t2", 7000, "group_record"), (t1, "topic-a", 6000, "offset_commit")]
+
+
+def test_records_are_counted_by_group_and_hour():
+    """A tombstone in a transaction is a tombstone. Records without a time have no hour."""
+    hour = datetime(2026, 11, 16, 6, tzinfo=UTC)
+    begun, ended = to_epoch_ms(hour), to_epoch_ms(hour) + HOUR_MS - 1
+    ((_, value),) = commits(1)
+    of_a, of_b = ((key(1, group, "t") + bytes(4)) for group in "ab")
+    decoder = decoder_of(
+        batch(0, [(of_a, value), (of_a, None), (of_b, value)], base_timestamp=begun),
+        batch(3, [(of_a, value), (of_a, None)], base_timestamp=ended, attributes=0x10, producer_id=7, producer_epoch=0),
+        batch(5, [(of_a, value), (key(2, "a"), None)], base_timestamp=-1),
+        batch(7, [(key(2, "b"), None)], base_timestamp=begun),
+    )
+    traffic = [
+        tuple(row.values())[2:]
+        for name, rows in decoder.outputs()
+        if name == "group_traffic"
+        for row in rows.to_pylist()
+    ]
+    commit, tombstone, of_group = len(of_a) + len(value), len(of_a), len(key(2, "a"))
+    assert sorted(traffic, key=str) == [
+        ("a", None, 1, 0, 0, 1, commit + of_group),
+        ("a", hour, 2, 2, 1, 0, 2 * commit + 2 * tombstone),
+        ("b", hour, 1, 0, 0, 1, commit + of_group),
+    ]
+
+
+def test_a_sighting_of_a_topic_with_a_time_is_earlier_than_one_without():
+    for times in ((-1, 40), (40, -1)):
+        names = TopicNames()
+        for time in times:
+            names.add("A", "orders", time, "offset_commit")
+        names.merge([("B", "clicks", None, "group_record")])
+        assert names.rows() == [("A", "orders", 40, "offset_commit"), ("B", "clicks", None, "group_record")]
+
+
+def test_numbers_that_a_partition_would_not_be_in_do_not_fit():
+    assert fitting_partition_counts(["a"], 47) == [50]  # its hash is 97: 97 % 50 is 47
+    assert fitting_partition_counts(["a"], 97) == list(range(98, MOST_PARTITIONS + 1))
+    # A hash without an absolute value.
+    assert fitting_partition_counts(["polygenelubricants"], 0) == list(range(1, MOST_PARTITIONS + 1))
 
 
 def test_a_range_ends_after_its_last_sound_batch():
@@ -233,56 +276,3 @@ def test_only_unresolved_single_records_with_a_key_may_be_decoded_again():
     others = ({"reason": "corrupt_batch"}, {"record_count": 0}, {"raw_key": None}, {"resolved_by": 3})
     rows = rows_of("quarantine", *({**one, "log_offset": at, **other} for at, other in enumerate((*others, {}))))
     assert decodable(rows)["log_offset"].to_pylist() == [len(others)]
-
-
-# Segments of more than 2 and 4 GiB: positions in a file do not fit into 32 bits. A file with a hole costs no disk.
-SMALL = [batch(number, commits(1)) for number in range(40)]
-DAMAGED_AT = 20  # the batch at this offset
-LOG = b"".join(data[:-1] + b"?" if number == DAMAGED_AT else data for number, data in enumerate(SMALL))
-HALF = len(b"".join(SMALL[:DAMAGED_AT]))
-
-
-def segment_at(folder, position):
-    """A segment file whose batches begin at this position."""
-    path = folder / "00000000000000000000.log"
-    with path.open("wb") as file:
-        file.seek(position)
-        file.write(LOG)
-    return path
-
-
-def read_from(path, position):
-    """The range's progress, and its rows by table."""
-    piece = SegmentPiece(str(path), position, position + len(LOG))
-    reading = RangeDecoder(
-        [LogRange(0, 0, 0, (piece,))], ReadContext(1, "4.3", open_file, chunk_bytes=512), GroupRecordDecoder()
-    )
-    rows = {}
-    for name, table in reading.outputs():
-        rows.setdefault(name, []).extend(table.to_pylist())
-    return reading.progress, rows
-
-
-# The damaged batch and those after it begin on either side of the border.
-@pytest.mark.parametrize("position", [2**31 - HALF, 2**31 - HALF - 1, 2**32 - HALF, 2**32 - HALF - 1, 5 * 2**30])
-def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path, position):
-    expected, expected_rows = read_from(segment_at(tmp_path, 0), 0)
-    assert (expected.records, expected.quarantined) == (40, {"corrupt_batch": 1})
-    path = segment_at(tmp_path, position)
-    found, rows = read_from(path, position)
-    [corrupt] = rows["quarantine"]
-    assert corrupt["file_position"] == position + HALF
-    assert found.damage == [(path.name, position + HALF)]
-    corrupt["file_position"] = HALF
-    assert rows == expected_rows
-    assert (found.next_offset, found.size_bytes, found.last_batch_crc) == (40, len(LOG), expected.last_batch_crc)
-    with path.open("rb") as file:
-        assert scan_batches(file, position=position).position[-1] == position + len(LOG) - len(SMALL[-1])
-
-
-def test_a_range_of_large_segments_is_cut_by_their_bytes():
-    sizes = [3 * 2**30, 5 * 2**30, 2**31]
-    segments = [SegmentFile(f"{number:020}.log", number, size) for number, size in enumerate(sizes)]
-    pieces = tuple(SegmentPiece(each.path, 0, each.size, each) for each in segments)
-    ranges = cut([LogRange(0, 0, 0, pieces)], 8)
-    assert [each.size_bytes for each in ranges] == sizes

@@ -9,9 +9,9 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.lake import Lake, table_properties
-from kgroups_spark.lake.writer import LakeWriter, make_writable
+from kgroups_spark.lake.writer import make_writable
 from kgroups_spark.tables.schemas import TABLES
-from tests.lake.table_rows import rows_of
+from tests.lake.table_rows import rows_of, writer
 
 pytestmark = pytest.mark.spark
 
@@ -37,10 +37,6 @@ def schema(spark, tmp_path_factory):
 def lake(spark, schema):
     """One for all tests here: a schema's tables cost seconds to make."""
     return Lake.create(spark, f"spark_catalog.{schema}")
-
-
-def writer(lake, audit_id):
-    return LakeWriter(lake, audit_id, lambda: None)
 
 
 def topic_ids(lake):

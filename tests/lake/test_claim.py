@@ -16,18 +16,14 @@ from kgroups_spark.lake.lake import Fence, Lake
 from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, REBUILD_APP_ID, Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 from kgroups_spark.lake.store import AlreadyWritten
-from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.schemas import WORK_FOLDER
-from tests.lake.table_rows import rows_of
+from tests.lake.table_rows import rows_of, writer
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
 
-def left_running(lake, owner, ago=timedelta(0), audit_id=1):
+def left_running(lake, owner, ago=timedelta(0)):
     """The claim of a process that did not finish."""
-    row = AuditRow(audit_id, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
-    Ledger(lake).append(row)
-    return row
+    Ledger(lake).append(AuditRow(1, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago))
 
 
 def ended_process():
@@ -101,24 +97,38 @@ def test_delta_refuses_a_number_claimed_at_the_same_moment(lake, monkeypatch):
     assert len(Ledger(lake).rows()) == 1
 
 
-def test_the_claim_of_an_ended_process_is_taken_over_and_its_number_never_used_again(lake):
-    left_running(lake, ended_process())
-    with Claim.take(lake) as claim:
+ELSEWHERE = Owner("elsewhere/boot/ns", 4711, "123", "its-uuid")
+
+
+@pytest.mark.parametrize(
+    ("owner", "ago", "refusal"),
+    [
+        (ended_process, timedelta(0), None),
+        (ELSEWHERE, timedelta(hours=12, seconds=1), None),
+        (
+            ELSEWHERE,
+            timedelta(hours=11, minutes=59),
+            r"process 4711 on elsewhere, since .* use --take-over; 12 hours after it began",
+        ),
+        (
+            "somebody",
+            timedelta(0),
+            r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over",
+        ),
+    ],
+    ids=["of an ended process", "after twelve hours", "of another host", "of an unreadable owner"],
+)
+def test_a_claim_is_taken_over_and_its_number_never_used_again(owner, ago, refusal, lake):
+    left_running(lake, owner() if callable(owner) else owner, ago)
+    if refusal:
+        with pytest.raises(ClaimLost, match=refusal):
+            Claim.take(lake)
+    with Claim.take(lake, take_over=refusal is not None) as claim:
         assert (claim.audit_id, claim.before, claim.unfinished) == (2, None, (1,))
 
 
-def test_another_hosts_claim_is_taken_over_only_on_request(lake):
-    left_running(lake, Owner("elsewhere/boot/ns", 4711, "123", "its-uuid"), timedelta(hours=11, minutes=59))
-    with pytest.raises(
-        ClaimLost, match=r"process 4711 on elsewhere, since .* use --take-over; 12 hours after it began"
-    ):
-        Claim.take(lake)
-    with Claim.take(lake, take_over=True) as claim:
-        assert claim.audit_id == 2
-
-
 def fake_row(audit_id, status):
-    return AuditRow(audit_id, status, str(ended_process()), MOMENT)
+    return AuditRow(audit_id, status, "x", MOMENT)
 
 
 @pytest.mark.spark
@@ -140,22 +150,6 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake):
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
     lake.files_in_reach = False
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
-
-
-def test_another_hosts_claim_can_be_taken_over_after_twelve_hours(lake):
-    left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=12, seconds=1))
-    with Claim.take(lake) as claim:
-        assert claim.audit_id == 2
-
-
-def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):
-    Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
-    with pytest.raises(
-        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over"
-    ):
-        Claim.take(lake)
-    with Claim.take(lake, take_over=True) as claim:
-        assert claim.audit_id == 2
 
 
 def test_full_files_of_the_ledger_are_not_rewritten(lake, monkeypatch):
@@ -265,106 +259,44 @@ def test_a_zombie_is_no_running_process():
         process.wait()
 
 
-def append(lake, audit_id, table, **values):
-    writer = LakeWriter(lake, audit_id, lambda: None)
-    part = writer.lake.write(table, [rows_of(table, {"audit_id": audit_id, **values})], writer.audit_id)
-    assert part is not None
-    writer.append_parts(table, [part])
-
-
-def fence(lake, audit_id, check_claim=lambda: None):
-    return Fence(lake, audit_id, check_claim)
-
-
-def audits_in(lake, table):
-    return sorted(lake.rows(table)["audit_id"].to_pylist())
-
-
-def test_rows_after_the_last_finished_audit_are_removed_and_others_stay(lake):
-    for audit_id in (1, 2, 3, 4):
-        append(lake, audit_id, "offset_commits", log_offset=audit_id)
-    append(lake, 2, "group_records")
-    append(lake, 3, "checkpoints")
-    append(lake, 3, "groups")
-    checks = []
-    assert remove_unfinished(fence(lake, 5, lambda: checks.append(1)), 2) == ["offset_commits", "checkpoints"]
-    assert audits_in(lake, "offset_commits") == [1, 2]
-    assert audits_in(lake, "group_records") == [2]
-    assert audits_in(lake, "checkpoints") == []
-    assert audits_in(lake, "groups") == [3]  # rewritten by the next audit anyway
-    assert len(checks) == 2
-    assert lake.table("group_records").version() == 1
-
-
 def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
     for audit_id in (1, 2, 3):
-        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+        writer(lake, audit_id).append_table("offset_commits", rows_of("offset_commits", {"audit_id": audit_id}))
     log = lake.table("offset_commits")
     merged = lake.write("offset_commits", [lake.rows("offset_commits")], 3)
     log.commit([merged], by="OPTIMIZE", transaction=None, remove=lambda file: True, changes_rows=False)
     assert len(log.files()) == 1
-    assert remove_unfinished(fence(lake, 4), 2) == ["offset_commits"]
-    assert audits_in(lake, "offset_commits") == [1, 2]
-
-
-def failed_audit(lake):
-    """The writer of an audit whose claim was given up without its knowledge."""
-    with Claim.take(lake) as claim:
-        return LakeWriter(lake, claim.audit_id, lambda: None)
-
-
-def test_an_audit_that_was_given_up_can_no_longer_write_a_table(lake):
-    given_up = failed_audit(lake)
-    append(lake, 1, "group_records")
-    with Claim.take(lake) as claim:
-        assert clear_up(claim) == ["group_records"]
-        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
-            given_up.append_table("offset_commits", rows_of("offset_commits", {"audit_id": 1}))
-        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
-            given_up.replace_table("groups", rows_of("groups", {"audit_id": 1}))
-        append(lake, claim.audit_id, "offset_commits")
-    assert audits_in(lake, "offset_commits") == [2]
-    assert audits_in(lake, "groups") == []
-
-
-def test_work_files_of_killed_audits_are_removed(lake, tmp_path):
-    failed_audit(lake)
-    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x").mkdir(parents=True)
-    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x" / "range.arrow").touch()
-    with Claim.take(lake) as claim:
-        clear_up(claim)
-    assert list((tmp_path / "our läke" / WORK_FOLDER).iterdir()) == []
+    assert remove_unfinished(Fence(lake, 4, lambda: None), 2) == ["offset_commits"]
+    assert sorted(lake.rows("offset_commits")["audit_id"].to_pylist()) == [1, 2]
 
 
 def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
-    append(lake, 1, "quarantine", log_offset=1)
-    for audit_id, resolved_by in ((2, 2), (4, None)):
-        rebuild = LakeWriter(lake, audit_id, lambda: None, REBUILD_APP_ID)
-        rows = [{"audit_id": 1, "log_offset": 1, "resolved_by": resolved_by or audit_id}]
-        rows += [{"audit_id": 1, "log_offset": 2, "resolved_by": 2}]
-        rebuild.replace_parts(
-            "quarantine", [rebuild.lake.write("quarantine", [rows_of("quarantine", *rows)], rebuild.audit_id)]
-        )
-    assert remove_unfinished(fence(lake, 5), 2) == []
-    assert sorted((r["log_offset"], r["resolved_by"]) for r in lake.rows("quarantine").to_pylist()) == [
-        (1, None),
-        (2, 2),
-    ]
+    rows = [{"audit_id": 1, "log_offset": at, "resolved_by": by} for at, by in ((1, 4), (2, 2))]
+    writer(lake, 4, REBUILD_APP_ID).append_table("quarantine", rows_of("quarantine", *rows))
+    assert remove_unfinished(Fence(lake, 5, lambda: None), 2) == []
+    assert {row["log_offset"]: row["resolved_by"] for row in lake.rows("quarantine").to_pylist()} == {1: None, 2: 2}
+
+
+def test_an_audit_that_was_given_up_can_no_longer_write_a_table(lake):
+    with Claim.take(lake):
+        given_up = writer(lake, 1)
+    given_up.append_table("group_records", rows_of("group_records", {"audit_id": 1}))
+    with Claim.take(lake) as claim:
+        assert clear_up(claim) == ["group_records"]
+        for write, name in ((given_up.append_table, "offset_commits"), (given_up.replace_table, "groups")):
+            with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+                write(name, rows_of(name, {"audit_id": 1}))
+            assert lake.rows(name).num_rows == 0
 
 
 # The newest rows of the ledger: an audit opens no older file of it, and no file twice.
 
 
-def row(audit_id, status):
-    return AuditRow(audit_id, status, "x", datetime(2026, 11, 16, tzinfo=UTC))
-
-
-def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(local, tmp_path, monkeypatch):
-    session = local
-    ledger = Ledger(Lake.create(session, str(tmp_path / "lake")))
+def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(lake, monkeypatch):
+    ledger = Ledger(lake)
     for audit_id in (1, 2, 3):
-        ledger.append(row(audit_id, "running"))
-        ledger.append(row(audit_id, "finished"))
+        ledger.append(fake_row(audit_id, "running"))
+        ledger.append(fake_row(audit_id, "finished"))
     opened = []
     rows = Lake.rows
 
@@ -378,6 +310,6 @@ def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(loca
     opened.clear()
     assert [each.audit_id for each in ledger.newest()] == [3, 3]
     assert opened == []
-    ledger.append(row(4, "running"))
+    ledger.append(fake_row(4, "running"))
     assert [each.audit_id for each in ledger.newest()] == [3, 3, 4]
     assert len(set(opened)) == 1

@@ -140,23 +140,22 @@ class Hadoop(dict):
         return None if found is None else list(found)
 
 
+EMR = {"fs.s3.impl": "com.amazon.ws.emr.hadoop.fs.EmrFileSystem"}  # a platform with its own S3
+
+
 @pytest.mark.parametrize(
-    ("location", "name"),
+    ("location", "settings", "name"),
     [
-        ("s3://lakes/x", "s3a://lakes/x"),
-        ("s3n://lakes/x", "s3a://lakes/x"),
-        ("s3a://lakes/x", "s3a://lakes/x"),
-        ("hdfs://lakes/x", "hdfs://lakes/x"),
-        ("/lakes/s3://x", "/lakes/s3://x"),
+        ("s3://lakes/x", {}, "s3a://lakes/x"),
+        ("s3n://lakes/x", {}, "s3a://lakes/x"),
+        ("s3a://lakes/x", {}, "s3a://lakes/x"),
+        ("hdfs://lakes/x", {}, "hdfs://lakes/x"),
+        ("/lakes/s3://x", {}, "/lakes/s3://x"),
+        ("s3://lakes/x", EMR, "s3://lakes/x"),
     ],
 )
-def test_s3_is_s3a_to_hadoop(location, name):
-    assert name_for_hadoop(location, java("a class"), Hadoop()) == name
-
-
-def test_a_platform_with_its_own_s3_keeps_it():
-    emr = Hadoop({"fs.s3.impl": "com.amazon.ws.emr.hadoop.fs.EmrFileSystem"})
-    assert name_for_hadoop("s3://lakes/x", java("a class"), emr) == "s3://lakes/x"
+def test_s3_is_s3a_to_hadoop(location, settings, name):
+    assert name_for_hadoop(location, java("a class"), Hadoop(settings)) == name
 
 
 def test_without_hadoops_s3_the_error_says_how_to_get_it():

@@ -13,9 +13,8 @@ from kgroups_spark.lake.hadoop import LOG_STORES
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, is_path
-from tests.lake.table_rows import MOMENT, rows_of
+from tests.lake.table_rows import MOMENT, rows_of, writer
 
 pytestmark = pytest.mark.spark
 
@@ -38,26 +37,6 @@ def test_deltas_log_has_types_comments_nullability_and_statistics_columns(lake):
         assert metadata.configuration["delta.dataSkippingStatsColumns"] == ",".join(table.statistics)
         assert metadata.configuration["delta.checkpointInterval"] == "100"
         assert (log.protocol().min_reader_version, log.protocol().min_writer_version) == (1, 2)
-
-
-def test_creating_again_completes_a_killed_creation(spark, tmp_path):
-    stopped = Lake(spark, str(tmp_path / "lake"))
-    stopped.commit = _failing_at(stopped, "topics")  # type: ignore[method-assign]
-    with pytest.raises(OSError, match="disk full"):
-        stopped._create_tables()
-    with pytest.raises(UsageError, match="no table audits"):
-        Lake.open(spark, stopped.location)
-    lake = Lake.create(spark, stopped.location)
-    assert lake.read("topics").schema == TABLES["topics"].schema
-
-
-def _failing_at(lake: Lake, failing_table: str):
-    def commit(table, operation, write):
-        if table == failing_table:
-            raise OSError("disk full")
-        return Lake.commit(lake, table, operation, write)
-
-    return commit
 
 
 def test_a_missing_lake_is_named_with_advice(spark, tmp_path):
@@ -121,9 +100,8 @@ def test_a_log_that_cannot_be_written_is_reported_in_one_line(lake):
 
 def replace(lake: Lake, audit_id: int, app_id: str = APP_ID) -> None:
     """Makes group `g<audit_id>` the only one."""
-    writer = LakeWriter(lake, audit_id, lambda: None, app_id)
     row = {"audit_id": audit_id, "group_id": f"g{audit_id}"}
-    writer.replace_parts("groups", [writer.lake.write("groups", [rows_of("groups", row)], writer.audit_id)])
+    writer(lake, audit_id, app_id).replace_table("groups", rows_of("groups", row))
 
 
 def ledger_row(lake: Lake, audit_id: int, status: str, newest_audits: dict[str, int] | None = None) -> None:

@@ -184,9 +184,7 @@ def test_repeated_compaction_ends(seed):
 
 
 def append(lake, audit_id, *rows):
-    writer = LakeWriter(lake, audit_id, lambda: None)
-    part = writer.lake.write("offset_commits", [rows_of("offset_commits", *rows)], writer.audit_id)
-    writer.append_parts("offset_commits", [part])
+    LakeWriter(lake, audit_id, lambda: None).append_table("offset_commits", rows_of("offset_commits", *rows))
 
 
 def commit(audit_id, log_offset, group_id):

@@ -42,68 +42,55 @@ LOGS_OF = {
 }
 
 
-def is_replaced(partition, log_offset, audit_id):
-    return any(
-        partition == each.offsets_partition and log_offset >= each.from_offset and audit_id < each.audit_id
-        for each in RANGES.ranges
-    )
+def columns_of(name):
+    """The columns of a row's partition, and of the audit that wrote it."""
+    partition = "state_partition" if name in LOGS_OF else "offsets_partition"
+    return partition, "decided_by" if name == "previous_offset_expiry" else "audit_id"
 
 
 def table_of(name):
-    """A row for every partition, offset and audit."""
-    places = itertools.product((0, 1, 2), (9, 10, 39, 40, 41, 59, 60, 61), (4, 5, 6, 7))
-    by = "decided_by" if name == "previous_offset_expiry" else "audit_id"
-    return rows_of(name, *({"offsets_partition": p, "log_offset": at, by: audit} for p, at, audit in places))
+    """A row for every log, partition, offset and audit."""
+    partition, by = columns_of(name)
+    known = TABLES[name].columns.names
+    places = itertools.product(LOGS_OF.get(name, (None,)), (0, 1, 2), (9, 10, 39, 40, 41, 59, 60, 61), (4, 5, 6, 7))
+    rows = (zip(("log", partition, "log_offset", by), place, strict=True) for place in places)
+    return rows_of(name, *({column: value for column, value in row if column in known} for row in rows))
 
 
-def state_table_of(name):
-    """The same of a table of other logs."""
-    places = itertools.product(LOGS_OF[name], (0, 1, 2), (9, 10, 39, 40, 59, 60, 61), (4, 5, 6, 7))
-    rows = ({"state_partition": p, "log_offset": at, "audit_id": audit, "log": log} for log, p, at, audit in places)
-    columns = TABLES[name].columns.names
-    return rows_of(name, *({column: row[column] for column in row if column in columns} for row in rows))
-
-
-def places(table, by):
-    columns = (table[name].to_pylist() for name in ("offsets_partition", "log_offset", by))
-    return sorted(zip(*columns, strict=True))
-
-
-@pytest.mark.parametrize("name", [name for name in REPLACEABLE if name not in LOGS_OF])
-def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name):
-    table, by = table_of(name), "decided_by" if name == "previous_offset_expiry" else "audit_id"
+def is_replaced(name, row, ranges):
+    """Whether a row is after a cut, and an audit before that one read it."""
+    partition, by = columns_of(name)
+    log = row.get("log", LOGS_OF[name][0]) if name in LOGS_OF else None
     # A checkpoint belongs to the records before its offset.
-    step = 1 if name == "checkpoints" else 0
-    stays = [place for place in places(table, by) if not is_replaced(place[0], place[1] - step, place[2])]
-    left = RANGES.rows_left(name, pa.dataset.dataset(table), None, ())
-    assert places(left, by) == stays
-    assert places(left_by_sql(name, table, RANGES), by) == stays
-    for none in (NOTHING, STATE_RANGES):
-        assert none.rows_left(name, pa.dataset.dataset(table), None, ()) == table
-
-
-@pytest.mark.parametrize("name", LOGS_OF)
-def test_a_cut_of_another_log_replaces_rows_of_that_log_alone(name):
-    table = state_table_of(name)
-    stays = [row for row in table.to_pylist() if not is_state_replaced(row.get("log", LOGS_OF[name][0]), row)]
-    assert 0 < len(stays) < len(table)
-    assert STATE_RANGES.rows_left(name, pa.dataset.dataset(table), None, ()).to_pylist() == stays
-    assert left_by_sql(name, table, STATE_RANGES).to_pylist() == stays
-    assert RANGES.rows_left(name, pa.dataset.dataset(table), None, ()) == table
-
-
-def is_state_replaced(log, row):
+    log_offset = row["log_offset"] - (name == "checkpoints")
     return any(
-        (log, row["state_partition"]) == (each.topic, each.offsets_partition)
-        and row["log_offset"] >= each.from_offset
-        and row["audit_id"] < each.audit_id
-        for each in STATE_RANGES.ranges
+        (log, row[partition]) == (each.topic, each.offsets_partition)
+        and log_offset >= each.from_offset
+        and row[by] < each.audit_id
+        for each in ranges.ranges
     )
+
+
+@pytest.mark.parametrize("name", REPLACEABLE)
+def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name):
+    ranges, of_others = (STATE_RANGES, RANGES) if name in LOGS_OF else (RANGES, STATE_RANGES)
+    table = table_of(name)
+    stays = [row for row in table.to_pylist() if not is_replaced(name, row, ranges)]
+    assert 0 < len(stays) < len(table)
+    assert ranges.rows_left(name, pa.dataset.dataset(table), None, ()).to_pylist() == stays
+    assert left_by_sql(name, table, ranges).to_pylist() == stays
+    for none in (NOTHING, of_others):
+        assert none.rows_left(name, pa.dataset.dataset(table), None, ()) == table
 
 
 def left_by_sql(name, table, replaced):
     found = duckdb.from_arrow(table).query("rows", f"SELECT * FROM rows WHERE NOT ({replaced.condition(name)})")
     return found.to_arrow_table()
+
+
+def places(table):
+    columns = (table[name].to_pylist() for name in ("offsets_partition", "log_offset", "audit_id"))
+    return sorted(zip(*columns, strict=True))
 
 
 def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker():
@@ -155,11 +142,10 @@ def test_many_ranges_are_looked_up_by_partition():
         if not any(row[1] >= each.from_offset and row[2] < each.audit_id for each in by_partition.get(row[0], ()))
     )
     assert 100 < len(stays) < 1_900
-    assert places(many.rows_left("group_events", pa.dataset.dataset(table), None, ()), "audit_id") == stays
+    assert places(many.rows_left("group_events", pa.dataset.dataset(table), None, ())) == stays
     few = Replaced(tuple(each for each in many.ranges if each.offsets_partition == 7))
-    of_7 = duckdb.from_arrow(table.filter(pc.field("offsets_partition") == 7))
-    left = of_7.query("rows", f"SELECT * FROM rows WHERE NOT ({few.condition('group_events')})").to_arrow_table()
-    assert places(left, "audit_id") == [row for row in stays if row[0] == 7]
+    left = left_by_sql("group_events", table.filter(pc.field("offsets_partition") == 7), few)
+    assert places(left) == [row for row in stays if row[0] == 7]
 
 
 def test_a_range_that_a_later_one_covers_is_dropped():

@@ -4,98 +4,56 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import deltalake
 import pytest
 from chispa import assert_df_equality
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts import PartWriter
-from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
+from kgroups_spark.lake.writer import make_writable, probe
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of
-from tests.lake.table_rows import MOMENT, append_frame, parts_of, rows_of
+from tests.lake.table_rows import MOMENT, rows_of, writer
 
 pytestmark = pytest.mark.spark
 
 
-def writer(lake, audit_id, check=lambda: None):
-    return LakeWriter(lake, audit_id, check)
-
-
-def frame(lake, table, *rows):
-    return lake.spark.createDataFrame(rows_of(table, *rows), TABLES[table].schema).coalesce(1)
-
-
-def commit(audit_id, log_offset, group_id="g"):
-    return {"audit_id": audit_id, "log_offset": log_offset, "group_id": group_id, "log_timestamp": MOMENT}
-
-
-def replace_all(by, table, rows, keep_audit=None):
-    by.replace_parts(table, parts_of(by.lake.runner, rows, PartWriter(table, by.lake.uri, by.audit_id)), keep_audit)
-
-
-def read(lake, table, *order):
-    """Rows as Spark reads them, in this order."""
-    return lake.read(table).coalesce(1).sortWithinPartitions(*order).toArrow().to_pylist()
+def replace_all(lake, audit_id, table, *rows, kept=None):
+    writer(lake, audit_id).replace_parts(table, [lake.write(table, [rows_of(table, *rows)], audit_id)], kept)
 
 
 def texts(lake, table, column):
     return sorted(lake.rows(table)[column].to_pylist())
 
 
-def part_of(lake, audit_id, table, rows):
-    part = writer(lake, audit_id).lake.write(table, [rows], writer(lake, audit_id).audit_id)
-    assert part is not None
-    return part
-
-
-def read_elsewhere(lake, table, *order):
-    """The same by delta-rs, which shares no code with Spark."""
-    rows = deltalake.DeltaTable(f"{lake.location}/{table}").to_pyarrow_table()
-    return rows.cast(arrow_schema(table)).sort_by([(column, "ascending") for column in order]).to_pylist()
-
-
-def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake):
-    nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
-    replace_all(writer(lake, 1), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
-    replace_all(writer(lake, 2), "groups", frame(lake, "groups", nested))
-    assert read(lake, "groups", "group_id") == read_elsewhere(lake, "groups", "group_id")
-    assert read(lake, "groups", "group_id") == rows_of("groups", nested).to_pylist()
-    replace_all(writer(lake, 3), "groups", frame(lake, "groups", {}).limit(0))
-    assert lake.rows("groups").num_rows == 0
-
-
 def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake):
     for audit_id, kept in ((1, None), (2, 1), (3, 2)):
-        rows = frame(lake, "checkpoints", {"audit_id": audit_id, "payload": f"state {audit_id}", "reason": NIGHT})
-        replace_all(writer(lake, audit_id), "checkpoints", rows, keep_audit=kept)
+        row = {"audit_id": audit_id, "payload": f"state {audit_id}", "reason": NIGHT}
+        replace_all(lake, audit_id, "checkpoints", row, kept=kept)
     assert texts(lake, "checkpoints", "payload") == ["state 2", "state 3"]
 
 
 def test_a_nights_state_replaces_no_permanently_kept_state(lake):
     for reason in (KEEP, REREAD):
-        kept = frame(lake, "checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
-        append_frame(replace(writer(lake, 1), app_id=f"of {reason}"), "checkpoints", kept)
+        kept = rows_of("checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
+        writer(lake, 1, f"of {reason}").append_table("checkpoints", kept)
     for audit_id in (2, 3):
         rows = [{"audit_id": audit_id, "reason": reason, "payload": reason} for reason in (NIGHT, REREAD)]
-        parts = [part_of(lake, audit_id, "checkpoints", rows_of("checkpoints", row)) for row in rows]
+        parts = [lake.write("checkpoints", [rows_of("checkpoints", row)], audit_id) for row in rows]
         writer(lake, audit_id).replace_parts("checkpoints", parts)
     assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
 
 
 @pytest.mark.parametrize("condition", ["log_offset >= 250", "audit_id > 2", "group_id = 'g3'"])
 def test_files_outside_the_bounds_are_not_read(lake, condition):
-    for audit_id in (1, 2, 3):
-        rows = rows_of("offset_commits", commit(audit_id, audit_id * 100, f"g{audit_id}"))
-        writer(lake, audit_id).append_parts("offset_commits", [part_of(lake, audit_id, "offset_commits", rows)])
+    for number in (1, 2, 3):
+        row = {"audit_id": number, "log_offset": 100 * number, "group_id": f"g{number}", "log_timestamp": MOMENT}
+        writer(lake, number).append_table("offset_commits", rows_of("offset_commits", row))
     assert len(lake.read("offset_commits").inputFiles()) == 3
     assert len(lake.read("offset_commits").where(condition).inputFiles()) == 1
 
 
 def test_a_missing_or_incomplete_part_stops_the_commit(lake):
-    part = part_of(lake, 1, "topics", rows_of("topics", {"topic_id": "t"}))
+    part = lake.write("topics", [rows_of("topics", {"topic_id": "t"})], 1)
     with pytest.raises(KgroupsError, match=f"1 of 1 parts .*{part.size} bytes, not {part.size + 1}.*nothing of it"):
         writer(lake, 1).append_parts("topics", [replace(part, size=part.size + 1)])
     Path(lake.location, "topics", part.path).unlink()
@@ -122,6 +80,6 @@ def test_a_probe_says_why_tasks_cannot_write(lake, monkeypatch):
 def test_files_read_without_deltas_snapshot_equal_the_table_and_its_nullability(spark, lake, table, tmp_path):
     lake = Lake.open(spark, str(shutil.copytree(lake.location, tmp_path / "no glob {1,2}[3]")))
     assert_df_equality(lake.read_files(table), lake.read(table))
-    replace_all(writer(lake, 1), table, frame(lake, table, {"audit_id": 1}))
-    replace_all(writer(lake, 2), table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
+    replace_all(lake, 1, table, {"audit_id": 1})
+    replace_all(lake, 2, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2})
     assert_df_equality(lake.read_files(table), lake.read(table), ignore_row_order=True)

@@ -9,19 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kafka.protocol.admin import DescribeConfigsResponse, ListConfigResourcesResponse
-from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
-from kafka.protocol.metadata import MetadataResponse
 
 from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import EARLIEST
 from tests.nights.nights_here import Audited, How, in_memory, new_lake, patched
-from tests.sources.fake_broker import FakeBroker
+from tests.sources.fake_broker import FakeBroker, batches, metadata, offsets
 from tests.sources.fake_cluster import base_of, last_of
 
 OFFSETS = "__consumer_offsets"
-OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION = 1, 6, 3
+OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER = 1, 6
 TOPIC, BROKER, GROUP = 2, 4, 32
 # The source of a configuration that was set, by type of the resource.
 BY_HAND = {TOPIC: 1, BROKER: 4, GROUP: 8}
@@ -90,62 +88,28 @@ class LogBrokers:
 
     def Metadata(self, _: int, request: Any) -> dict[str, Any]:
         names = list(self.topics) if request.topics is None else [each.name for each in request.topics]
-        broker = MetadataResponse.MetadataResponseBroker
-        found = [broker(node_id=node, host="127.0.0.1", port=b.port, rack=None) for node, b in self.brokers.items()]
-        return {"brokers": found, "cluster_id": "cluster", "topics": [self._described(name) for name in names]}
+        return metadata(self.brokers, {name: self._described(name) for name in names})
 
-    def _described(self, name: str) -> Any:
-        topic = MetadataResponse.MetadataResponseTopic
+    def _described(self, name: str) -> tuple[uuid.UUID, dict[int, tuple[int, int]]] | None:
         if name not in self.topics:
-            return topic(error_code=UNKNOWN_TOPIC_OR_PARTITION, name=name, topic_id=None, partitions=[])
-        partitions = [
-            topic.MetadataResponsePartition(
-                error_code=0,
-                partition_index=number,
-                leader_id=log.leader,
-                leader_epoch=log.epoch,
-                replica_nodes=[],
-                isr_nodes=[],
-                offline_replicas=[],
-            )
-            for number, log in enumerate(self.topics[name])
-        ]
-        return topic(error_code=0, name=name, topic_id=self.id_of(name), partitions=partitions)
+            return None
+        return self.id_of(name), {number: (log.leader, log.epoch) for number, log in enumerate(self.topics[name])}
 
     def ListOffsets(self, node: int, request: Any) -> dict[str, Any]:
-        of_topic = ListOffsetsResponse.ListOffsetsTopicResponse
-
-        def offset(name: str, wanted: Any) -> Any:
+        def offset(name: str, wanted: Any) -> tuple[int, int]:
             log = self.topics[name][wanted.partition_index]
             at = log.start if wanted.timestamp == EARLIEST else log.high_watermark
-            error = 0 if log.leader == node else NOT_LEADER_OR_FOLLOWER
-            return of_topic.ListOffsetsPartitionResponse(
-                partition_index=wanted.partition_index, error_code=error, timestamp=-1, offset=at, leader_epoch=1
-            )
+            return 0 if log.leader == node else NOT_LEADER_OR_FOLLOWER, at
 
-        topics = [(each.name, [offset(each.name, wanted) for wanted in each.partitions]) for each in request.topics]
-        return {"topics": [of_topic(name=name, partitions=partitions) for name, partitions in topics]}
+        return offsets(request, offset)
 
     def Fetch(self, node: int, request: Any) -> dict[str, Any]:
-        (topic,) = request.topics
-        (wanted,) = topic.partitions
+        ((wanted,),) = (topic.partitions for topic in request.topics)
         _, log = self.log_of(request)
         error = 0 if log.leader == node else NOT_LEADER_OR_FOLLOWER
         if not log.start <= wanted.fetch_offset <= log.high_watermark:
             error = OFFSET_OUT_OF_RANGE
-        of_topic = FetchResponse.FetchableTopicResponse
-        one = of_topic.PartitionData(
-            partition_index=wanted.partition,
-            error_code=error,
-            high_watermark=log.high_watermark,
-            last_stable_offset=0,
-            log_start_offset=log.start,
-            aborted_transactions=None,
-            preferred_read_replica=-1,
-            records=b"" if error else _records(log, wanted),
-        )
-        named = of_topic(topic=topic.topic, topic_id=topic.topic_id, partitions=[one])
-        return {"error_code": 0, "session_id": 0, "responses": [named]}
+        return batches(request, log.high_watermark, b"" if error else _records(log, wanted), error)
 
     def DescribeConfigs(self, _: int, request: Any) -> dict[str, Any]:
         result = DescribeConfigsResponse.DescribeConfigsResult

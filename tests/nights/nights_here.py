@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
@@ -28,11 +28,9 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.local import Local
-from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
 from kgroups_spark.replay.ranges import cut
 from kgroups_spark.tables.definitions import NIGHT
-from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Laws
 from tests.logs.log_files import Cuts, Files, checkpoint_of, files_of_nights
@@ -126,17 +124,6 @@ class Audited(Reported):
         with in_memory(), patched(how):
             other._ended(run_rebuild(other.session, options))
         return other
-
-    def rewrite_ledger(self, changed: Callable[[Row], Row]) -> None:
-        """Replaces each row of the ledger by the result of `changed`."""
-        with in_memory():
-            lake = Lake.open(self.session, self.lake)
-            rows = [changed(row) for row in lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
-            part = PartWriter("audits", lake.uri, self.audits).write(
-                [pa.Table.from_pylist(rows, schema=arrow_schema("audits"))]
-            )
-            lake.table("audits").commit([part], by="a test", transaction=None, remove=lambda _: True)
-        self._read, self._left = {}, None
 
     def _ended(self, summary: AuditSummary) -> None:
         self.nights.append(summary)

@@ -27,17 +27,15 @@ from kgroups_spark.audit.plan import (
 )
 from kgroups_spark.lake.lake import Lake as RealLake
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, Reading
-from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.ranges import RangeProgress
 from kgroups_spark.sources import segment_log
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.words import LAST_MS, to_epoch_ms
-from tests.lake.table_rows import rows_of
-from tests.logs.cleaner import clean
-from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged, marker
+from tests.lake.table_rows import rows_of, writer
+from tests.logs.planned_batches import TOPIC_ID, commits, damaged, marker
 from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import FolderLake as Lake
-from tests.records.build import batch, message
+from tests.records.build import batch
 
 
 @pytest.fixture
@@ -56,58 +54,12 @@ def write(log, base_offset, *batches):
     return segment
 
 
-def clean_folder(log, *, drop_tombstones):
-    """Kafka's cleaner goes over the log."""
-    files = {f"{log.name}/{segment.name}": segment.read_bytes() for segment in log.glob("*.log")}
-    for name in files:
-        (log.parent / name).unlink()
-    for name, data in clean(files, drop_tombstones=drop_tombstones).items():
-        (log.parent / name).write_bytes(data)
-
-
-def test_the_next_audit_goes_on_after_the_last_batch(log):
-    first, second = batch(0, commits(3)), batch(3, commits(2))
-    write(log, 0, first)
+def audited(log, *batches):
+    """A lake that has read a log of these batches."""
+    write(log, 0, *batches)
     lake = Lake(log.parent)
     lake.audit()
-    write(log, 0, first, second)
-    write(log, 5, batch(5, commits(1)))
-    (log_range,) = lake.plan().new_ranges
-    assert [(p.position, p.end) for p in log_range.pieces] == [(len(first), len(first) + len(second)), (0, 104)]
-    lake.audit()
-    assert (lake.records, lake.next_offset) == (6, 6)
-
-
-def test_a_cluster_id_recorded_with_javas_backslashes_is_the_same_cluster(log):
-    (log.parent / "meta.properties").write_text("cluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
-    write(log, 0, batch(0, commits(3)))
-    lake = Lake(log.parent)
-    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
-    lake.last = replace(lake.last, cluster_id="ciWo7IWazngRchmPES6q5A\\=\\=")
-    assert lake.audit().cluster_id == "ciWo7IWazngRchmPES6q5A=="
-
-
-def test_a_half_written_batch_is_read_once_it_is_complete(log):
-    first, second = batch(0, commits(3)), batch(3, commits(2))
-    write(log, 0, first, second[:40])
-    lake = Lake(log.parent)
-    lake.audit()
-    assert (lake.records, lake.damage) == (3, [])
-    write(log, 0, first, second)
-    lake.audit()
-    assert (lake.records, lake.damage, lake.next_offset) == (5, [], 5)
-
-
-def test_a_full_audit_reads_earlier_batches_again(log):
-    first, second = batch(0, commits(3)), batch(3, commits(2))
-    write(log, 0, first)
-    lake = Lake(log.parent)
-    lake.audit()
-    write(log, 0, first, second)
-    plan = lake.plan(full=True)
-    (again,), (new,) = plan.reread_ranges, plan.new_ranges
-    assert (again.is_reread, again.start_offset, again.pieces[0].end) == (True, 0, len(first))
-    assert (new.start_offset, new.pieces[0].position) == (3, len(first))
+    return lake
 
 
 def test_offsets_that_were_gone_before_they_were_read_are_reported(log):
@@ -162,18 +114,14 @@ class TestRefused:
 
     def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self, log):
         """None of them begins where the last batch that was read began."""
-        write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
         write(log, 0, *(batch(at, commits(5), leader_epoch=6) for at in (0, 5)))
         with pytest.raises(AnotherLog, match=r"of leader epoch 6 at offset 0, the lake has read it up to 3 in epoch 4"):
             lake.plan()
 
     @pytest.mark.parametrize("starts", [(0, 4), (0, 3), (0, 3, 5)])
     def test_a_log_of_the_same_epoch_with_a_batch_across_the_start_or_end_of_the_last_one_read(self, log, starts):
-        write(log, 0, *(batch(offset, commits(3), leader_epoch=4) for offset in (0, 3)))
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, *(batch(offset, commits(3), leader_epoch=4) for offset in (0, 3)))
         spans = pairwise((*starts, 8))
         write(log, 0, *(batch(start, commits(end - start), leader_epoch=4) for start, end in spans))
         with pytest.raises(AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36]"):
@@ -185,28 +133,9 @@ class TestRefused:
         lake.audit()
         assert lake.records == 4
 
-    @pytest.mark.parametrize(
-        "last",
-        [
-            pytest.param(batch(3, [(KEY, None)], leader_epoch=4), id="a tombstone gets its delete horizon"),
-            pytest.param(marker(3, epoch=4), id="a marker without a transaction gets its delete horizon"),
-            pytest.param(message(3, *commits(1)[0], magic=1), id="an old message becomes a batch"),
-        ],
-    )
-    def test_a_last_batch_with_all_its_records_that_the_cleaner_rewrote_is_not_refused(self, log, last):
-        write(log, 0, batch(0, commits(3), leader_epoch=4), last)
-        lake = Lake(log.parent)
-        lake.audit()
-        write(log, 4, batch(4, commits(1), leader_epoch=4))
-        clean_folder(log, drop_tombstones=False)
-        lake.audit()
-        assert lake.records == 5
-
     def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log):
         """Before Kafka 4.0 the cleaner kept no empty batch at the end of what it cleaned."""
-        write(log, 0, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
         write(log, 0, batch(0, commits(3), leader_epoch=4))
         write(log, 4)
         assert lake.plan().new_ranges == []
@@ -226,9 +155,7 @@ class TestKnownDamage:
 
     def test_with_sound_batches_after_it_the_next_night(self, log):
         first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
-        write(log, 0, first, bad)
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, first, bad)
         write(log, 0, first, bad, third)
         write(log, 9, batch(9, commits(1)))
         for _ in range(2):
@@ -241,9 +168,7 @@ class TestKnownDamage:
             damaged(batch(3, commits(2))),
             batch(3, commits(1, committed_offset=8)),
         )
-        write(log, 0, first, bad)
-        lake = Lake(log.parent)
-        lake.audit()
+        lake = audited(log, first, bad)
         write(log, 0, first)
         assert lake.audit().new_ranges == []
         write(log, 0, first, again)
@@ -525,22 +450,19 @@ def test_offsets_below_the_high_watermark_without_a_segment_file_are_counted():
 def lake(session, tmp_path):
     """Partition 0 had damage in audits 1 and 3, partition 1 in audit 2; a record of partition 1 was undecodable."""
     lake = RealLake.create(session, str(tmp_path / "lake"))
-    for audit_id, offsets_partition, position, reason in (
-        (1, 0, 10, "corrupt_batch"),
-        (2, 1, 20, "corrupt_batch"),
-        (2, 1, 30, "truncated"),
-        (3, 0, 40, "corrupt_batch"),
-    ):
-        writer = LakeWriter(lake, audit_id, lambda: None)
-        row = {
-            "audit_id": audit_id,
-            "offsets_partition": offsets_partition,
-            "reason": reason,
-            "file": f"/log/__consumer_offsets-{offsets_partition}/0.log",
-            "file_position": position,
-        }
-        part = writer.lake.write("quarantine", [rows_of("quarantine", row)], writer.audit_id)
-        lake.table("quarantine").commit([part], by="test", transaction=None)
+    first, third = [(0, 10, "corrupt_batch")], [(0, 40, "corrupt_batch")]
+    for audit_id, found in enumerate((first, [(1, 20, "corrupt_batch"), (1, 30, "truncated")], third), 1):
+        rows = [
+            {
+                "audit_id": audit_id,
+                "offsets_partition": partition,
+                "reason": reason,
+                "file": f"/log/__consumer_offsets-{partition}/0.log",
+                "file_position": position,
+            }
+            for partition, position, reason in found
+        ]
+        writer(lake, audit_id).append_table("quarantine", rows_of("quarantine", *rows))
     return lake
 
 

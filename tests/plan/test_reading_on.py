@@ -109,9 +109,10 @@ def nothing(log):
 
 @dataclass
 class Read:
-    """A task's reading of partition 0: committed offset by group, and the progress of its ranges."""
+    """A task's reading of partition 0: committed offset by group, counts, and the progress of its ranges."""
 
     committed: dict[str, int]
+    traffic: list[pa.Table]
     progress: list[RangeProgress]
 
     @property
@@ -122,28 +123,16 @@ class Read:
 def read(cluster, plan):
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", open, opener=opener)
-    rows: list[tuple[int, str, int]] = []
+    rows: dict[str, list[pa.Table]] = {"offset_commits": [], "group_traffic": []}
     progress: list[RangeProgress] = []
     for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
         for decoder in reading.decoders():
             for name, table in decoder.outputs():
-                if name == "offset_commits":
-                    rows += [(r["log_offset"], r["group_id"], r["committed_offset"]) for r in table.to_pylist()]
+                rows.setdefault(name, []).append(pa.table(table))
             progress.append(decoder.progress)
-    return Read({group: offset for _, group, offset in sorted(rows)}, progress)
-
-
-def counted(cluster, plan):
-    """Rows of group_traffic of partition 0, added up over its ranges, and their progress."""
-    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
-    context = ReadContext(1, "4.3", open, opener=opener)
-    counts: list[pa.Table] = []
-    progress: list[RangeProgress] = []
-    for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
-        for decoder in reading.decoders():
-            counts += [pa.table(rows) for name, rows in decoder.outputs() if name == "group_traffic"]
-            progress.append(decoder.progress)
-    return summed(pa.concat_tables(counts)).to_pylist(), progress
+    commits = [row for table in rows["offset_commits"] for row in table.to_pylist()]
+    commits.sort(key=lambda row: row["log_offset"])
+    return Read({row["group_id"]: row["committed_offset"] for row in commits}, rows["group_traffic"], progress)
 
 
 def planned(cluster, last=None, **options):
@@ -188,10 +177,11 @@ def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour():
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.happens = [write_and_clean] * 5
-    rows, progress = counted(cluster, plan)
-    assert len(progress) > 2
+    found = read(cluster, plan)
+    rows = summed(pa.concat_tables(found.traffic)).to_pylist()
+    assert len(found.progress) > 2
     assert {row["group_id"] for row in rows} == {"busy", "idle"} and len(rows) == 2
-    assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
+    assert sum(row["commits"] for row in rows) == sum(each.records for each in found.progress)
 
 
 def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported():
@@ -267,13 +257,6 @@ class TestLeaderLost:
             else RangeProgress(p, 0, 0, 6, records=6)
             for p in (each.offsets_partition for each in plan.partitions)
         ]
-
-    def test_while_reading(self, fake_time):
-        cluster = CleanedCluster([])
-        plan = planned(cluster)
-        cluster.always = "NOT_LEADER_OR_FOLLOWER"
-        with pytest.raises(LeaderLost, match=r"t-0 has returned nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
-            read(cluster, plan)
 
     def test_while_reading_on(self, monkeypatch):
         cluster = CleanedCluster([])

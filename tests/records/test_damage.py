@@ -3,14 +3,14 @@ from __future__ import annotations
 import io
 import random
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import contextmanager
-from itertools import pairwise
 from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.records import batches, damage, segment
@@ -33,9 +33,11 @@ def content(rows):
 
 
 def untouched(log, edges, start, stop):
-    """The records of batches that lie wholly outside start .. stop."""
-    pieces = [log[a:b] for a, b in pairwise(edges) if b <= start or a >= stop]
-    return content(read_all(b"".join(pieces))[0])
+    """The records of batches outside start .. stop and not beside it: no CRC covers a batch's position and offset, so a
+    neighbour may be taken for the damage."""
+    before = edges[max(bisect_right(edges, start) - 2, 0)]
+    behind = edges[min(bisect_left(edges, stop) + 1, len(edges) - 1)]
+    return content(read_all(log[:before])[0]) + content(read_all(log[behind:])[0])
 
 
 def is_subsequence(part, whole):
@@ -83,31 +85,6 @@ def insertion(log, start, stop, random):
     return log[:start] + random.bytes(stop - start) + log[start:]
 
 
-def last_alike(log, start, stop):
-    """The last hole of this size that leaves the same bytes as the hole start .. stop.
-
-    Without the third byte of `a 0 0 0 b` it is unknown which 0 was lost: the hole 2 .. 3 leaves what 3 .. 4 leaves.
-    """
-    while stop < len(log) and log[start] == log[stop]:
-        start, stop = start + 1, stop + 1
-    return start, stop
-
-
-def without_a_neighbour(log, edges, start, stop, damaged, chunk_bytes):
-    """The records outside start .. stop, where that ends in a batch's offset. No CRC covers it, and of two batches in
-    the wrong order the wrong one may go: the batch before the damage or the one after it may be missing, not both."""
-    before = max((edge for edge in edges if edge <= start), default=0)
-    behind = min((edge for edge in edges if edge >= stop), default=len(log))
-    one_more = (
-        (start, stop),
-        (max((edge for edge in edges if edge < before), default=before), stop),
-        (start, min((edge for edge in edges if edge > behind), default=behind)),
-    )
-    rows = content(read_all(damaged, chunk_bytes=chunk_bytes)[0])
-    choices = [untouched(log, edges, *span) for span in one_more]
-    return next((choice for choice in choices if is_subsequence(choice, rows)), choices[0])
-
-
 def without_swallowed(must_come, damaged, chunk_bytes):
     """Those that are not within damaged batches whose own lengths lead to a sound one."""
     starts = {}
@@ -129,28 +106,13 @@ PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), s
     seed=st.integers(0, 2**32 - 1),
     chunk_bytes=st.sampled_from([2_000, 1 << 20]),
 )
-# One batch ends with three zeros, the next begins with six, and one of the nine is lost: either batch is whole.
-@example(place=(0, 840), size=1, seed=0, chunk_bytes=2_000)
-# The damaged batch's length leads into the next but one, to what looks like a header that leads to its end.
-@example(place=(2, 654), size=184, seed=0, chunk_bytes=2_000)
-# Noise makes offset 4084 4095, the next batch begins at 4092, the one after it at 4104: either of the two may go.
-@example(place=(0, 3_402), size=1, seed=1, chunk_bytes=2_000)
-# The hole ends with a batch's offset, and the hole that leaves the same bytes ends after it.
-@example(place=(1, 2_217), size=470, seed=0, chunk_bytes=2_000)
 def test_batches_outside_the_damage_are_read(damage, place, size, seed, chunk_bytes):
     i, start = place
     log = LOGS[i]
     stop = min(start + size, len(log))
     damaged = damage(log, start, stop, np.random.default_rng(seed))
-    asked = stop = start + 1 if damage is insertion else stop
-    if damage is hole:
-        # Two whole batches may share bytes then. Reading goes forward: the first one comes.
-        start, stop = last_alike(log, start, stop)
-    must_come = untouched(log, EDGES[i], start, stop)
-    if any(edge < end <= edge + 8 for edge in EDGES[i][:-1] for end in (asked, stop)):
-        must_come = without_a_neighbour(log, EDGES[i], start, stop, damaged, chunk_bytes)
-    if damage in (hole, insertion):
-        must_come = without_swallowed(must_come, damaged, chunk_bytes)
+    must_come = untouched(log, EDGES[i], start, start + 1 if damage is insertion else stop)
+    must_come = without_swallowed(must_come, damaged, chunk_bytes)
     check_reading(damaged, log, must_come, chunk_bytes)
 
 
@@ -331,15 +293,6 @@ def headers_in_each_other(size):
     return b"".join(claim(1000 + at, size - at) + b"xyz" for at in range(0, size - 64, 64))
 
 
-def messages_in_each_other(size):
-    """The same in the old format."""
-    out = b""
-    for at in range(0, size - 64, 64):
-        left = size - at - 12
-        out += (struct.pack(">qiIbbii", 1000 + at, left, 1, 0, 0, -1, left - 14)).ljust(64, b"\x7f")
-    return out
-
-
 def sound_ones_in_a_damaged_one(size):
     """Small batches that do not reach the end of the damaged one around them."""
     inner = b"".join(batch(100 + i, [], last_offset_delta=0) for i in range(size // 61)) + b"\1" * 5
@@ -356,29 +309,9 @@ def sound_ones_between_claims_of_all_the_rest(size):
     return out
 
 
-def sound_ones_inside_a_chain_of_damaged_ones(size):
-    """The chain of lengths leads past the sound ones, and back into the chain after each of them."""
-    out, number = b"", 0
-    while len(out) < size:
-        sound = batch(number, [(b"k", b"v")])
-        filler = struct.pack(">qiib", 0, 47, 0, 2) + b"\1" * 42
-        out += claim(number, 61 + 19 + len(sound) + len(filler), attributes=-1) + b"\xff" * 19 + sound + filler
-        number += 1
-    return out
-
-
 def claim(offset, size, attributes=0):
     """A header without its batch and with a wrong checksum."""
     return struct.pack(">qiibIhiqqqhii", offset, size - 12, 0, 2, 0, attributes, 0, 0, 0, -1, -1, -1, 1)
-
-
-HOSTILE = [
-    headers_in_each_other,
-    messages_in_each_other,
-    sound_ones_in_a_damaged_one,
-    sound_ones_between_claims_of_all_the_rest,
-    sound_ones_inside_a_chain_of_damaged_ones,
-]
 
 
 @contextmanager
@@ -416,7 +349,11 @@ def work_of(log):
     return {**work, "summed": reader._scan._sums.summed}
 
 
-@pytest.mark.parametrize("make", some_of(2, *HOSTILE), ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [headers_in_each_other, sound_ones_in_a_damaged_one, sound_ones_between_claims_of_all_the_rest],
+    ids=lambda make: make.__name__,
+)
 def test_damage_costs_a_bounded_number_of_steps_for_each_byte(make):
     small, large = make(1 << 15), make(1 << 17)
     work, more = work_of(small), work_of(large)
@@ -455,25 +392,20 @@ def reported(log, chunk_bytes):
 
 def spoilt(rng):
     """Recorded or made batches with damage that the reader reports."""
-    if rng.random() < 0.5:
-        log = rng.choice(LOGS)
-        data = bytearray(log[: rng.choice([2000, 9000])])
-    else:
-        made = [
-            batch(
-                3 * i,
-                [(b"k", bytes(rng.choice([1, 90, 700])))],
-                codec=rng.choice([0, 0, 0, 5]),
-                count=rng.choice([1, 1, 1, -1, 2**31 - 1]),
-                last_offset_delta=rng.choice([0, 2]),
-            )
-            for i in range(30)
-        ]
-        data = bytearray(b"".join(made))
-    data += bytes(rng.choice([0, 0, 1, 60, 61, 2000]))
+    made = [
+        batch(
+            3 * i,
+            [(b"k", bytes(rng.choice([1, 90, 700])))],
+            codec=rng.choice([0, 0, 0, 5]),
+            count=rng.choice([1, 1, 1, -1, 2**31 - 1]),
+            last_offset_delta=rng.choice([0, 2]),
+        )
+        for i in range(30)
+    ]
+    data = rng.choice([b"".join(made), rng.choice(LOGS)[:9000]]) + bytes(rng.choice([0, 0, 1, 60, 61, 2000]))
     for _ in range(rng.choice([1, 2, 3])):
-        data = bytearray(damaged({"": bytes(data)}, rng)[""])
-    return bytes(data)
+        data = damaged({"": data}, rng)[""]
+    return data
 
 
 @pytest.mark.parametrize("seed", some_of(10, *range(150)))

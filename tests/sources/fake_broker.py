@@ -6,12 +6,13 @@ import io
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -54,10 +55,9 @@ class FakeBroker:
         self.versions = NEWEST | (versions or {})
         self.requests: list[Any] = []
         self.connections = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(0.05)
-        self.port: int = self._listener.getsockname()[1]
-        self._is_stopped = False
+        # The listener, then its connections; their threads are in the same order.
+        self._sockets = [socket.create_server(("127.0.0.1", 0))]
+        self.port: int = self._sockets[0].getsockname()[1]
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
@@ -69,10 +69,12 @@ class FakeBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_stopped = True
-        for thread in self._threads:
+        # The listener first: once its thread has ended, there are no further connections.
+        for each, thread in zip(self._sockets, self._threads, strict=False):
+            with suppress(OSError):  # the other side has closed it
+                each.shutdown(socket.SHUT_RDWR)
             thread.join()
-        self._listener.close()
+        self._sockets[0].close()
 
     def are_all_closed(self) -> bool:
         """Whether the other side has closed its connections; waits a little for those that it is closing."""
@@ -84,45 +86,23 @@ class FakeBroker:
         return [request for request in self.requests if type(request).__name__ == f"{name}Request"]
 
     def _accept(self) -> None:
-        while not self._is_stopped:
-            try:
-                connection, _ = self._listener.accept()
-            except TimeoutError:
-                continue
-            self.connections += 1
-            thread = threading.Thread(target=self._serve, args=(connection,))
-            self._threads.append(thread)
-            thread.start()
+        with suppress(OSError):  # the listener was shut down
+            while True:
+                connection, _ = self._sockets[0].accept()
+                self.connections += 1
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                self._sockets.append(connection)
+                self._threads.append(thread)
+                thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            connection.settimeout(0.05)
-            while frame := self._frame(connection):
-                answer = self._answer(frame)
+        with suppress(OSError), connection, connection.makefile("rb") as stream:
+            while 0 < (size := int.from_bytes(stream.read(4), "big")) < LARGEST_REQUEST:
+                answer = self._answer(stream.read(size))
                 if answer is CLOSE:
                     break
                 if answer is not SILENCE:
                     connection.sendall(answer)
-
-    def _frame(self, connection: socket.socket) -> bytes:
-        size = int.from_bytes(self._exactly(connection, 4), "big")
-        return self._exactly(connection, size) if size < LARGEST_REQUEST else b""
-
-    def _exactly(self, connection: socket.socket, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            try:
-                got = connection.recv(size - len(data))
-            except TimeoutError:
-                if self._is_stopped:
-                    return b""
-                continue
-            except OSError:
-                return b""
-            if not got:
-                return b""
-            data += got
-        return data
 
     def _answer(self, frame: bytes) -> Any:
         key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
@@ -164,40 +144,59 @@ class Metadata:
         self.brokers: dict[int, FakeBroker] = {}
         self.leaders: dict[int, tuple[int, int]] = {0: (1, 5)}  # partition: leader, epoch
         self.topic_id: uuid.UUID | None = ID
-        self.error = 0
 
     def __call__(self, request: Any) -> dict[str, Any]:
-        topic, partition = MetadataResponse.MetadataResponseTopic, None
-        partition = topic.MetadataResponsePartition
         names = ["t"] if request.topics is None else [each.name for each in request.topics]
-        return {
-            "brokers": [
-                MetadataResponse.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=broker.port, rack=None)
-                for node, broker in self.brokers.items()
-            ],
-            "cluster_id": "cluster",
-            "topics": [
-                topic(
-                    error_code=self.error if name == "t" else 3,
-                    name=name,
-                    topic_id=self.topic_id if name == "t" else None,
-                    partitions=[
-                        partition(
-                            error_code=0 if leader >= 0 else 5,
-                            partition_index=number,
-                            leader_id=leader,
-                            leader_epoch=epoch,
-                            replica_nodes=[],
-                            isr_nodes=[],
-                            offline_replicas=[],
-                        )
-                        for number, (leader, epoch) in self.leaders.items()
-                        if name == "t" and not self.error
-                    ],
-                )
-                for name in names
-            ],
-        }
+        return metadata(self.brokers, {name: (self.topic_id, self.leaders) if name == "t" else None for name in names})
+
+
+def metadata(
+    brokers: Mapping[int, FakeBroker], topics: Mapping[str, tuple[uuid.UUID | None, dict[int, tuple[int, int]]] | None]
+) -> dict[str, Any]:
+    """An answer to Metadata. `topics`: id, and leader and its epoch by partition; None: there is no such topic."""
+    broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
+    partition = topic.MetadataResponsePartition
+
+    def described(name: str) -> Any:
+        topic_id, leaders = topics[name] or (None, {})
+        partitions = [
+            partition(error_code=0 if leader >= 0 else 5, partition_index=number, leader_id=leader, leader_epoch=epoch)
+            for number, (leader, epoch) in leaders.items()
+        ]
+        return topic(error_code=0 if topics[name] else 3, name=name, topic_id=topic_id, partitions=partitions)
+
+    return {
+        "brokers": [broker(node_id=node, host="127.0.0.1", port=each.port) for node, each in brokers.items()],
+        "cluster_id": "cluster",
+        "topics": list(map(described, topics)),
+    }
+
+
+def offsets(request: Any, answer: Callable[[str, Any], tuple[int, int]]) -> dict[str, Any]:
+    """An answer to ListOffsets. `answer`: the error code and the offset, of a topic's name and its wanted partition."""
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+
+    def answered(name: str, wanted: Any) -> Any:
+        error, offset = answer(name, wanted)
+        number = wanted.partition_index
+        return topic.ListOffsetsPartitionResponse(partition_index=number, error_code=error, offset=offset)
+
+    found = {each.name: [answered(each.name, wanted) for wanted in each.partitions] for each in request.topics}
+    return {"topics": [topic(name=name, partitions=partitions) for name, partitions in found.items()]}
+
+
+def batches(request: Any, high_watermark: int, records: bytes | None, error: int = 0, **more: Any) -> dict[str, Any]:
+    """An answer to a Fetch of one partition."""
+    (topic,) = request.topics
+    of_topic = FetchResponse.FetchableTopicResponse
+    one = of_topic.PartitionData(
+        partition_index=topic.partitions[0].partition,
+        error_code=error,
+        high_watermark=high_watermark,
+        records=records,
+        **more,
+    )
+    return {"responses": [of_topic(topic=topic.topic, topic_id=topic.topic_id, partitions=[one])]}
 
 
 def cluster_at(*brokers: FakeBroker, timeout_ms: int = 10_000, **properties: str) -> Cluster:

@@ -56,7 +56,8 @@ class Request:
 @dataclass
 class FakeCluster:
     """`batches`: the log. `high_watermark`: None: the log's end. `script`: what comes instead of the next answers: an
-    error's name, an answer, or a function that changes the cluster, or gives an answer."""
+    error's name, an answer, or a function that changes the cluster, or gives an answer. `lasts`: the last offsets of
+    batches with damaged headers and of all others."""
 
     batches: list[bytes]
     log_start: int = 0
@@ -69,6 +70,7 @@ class FakeCluster:
     timeout_ms: int = 60_000
     requests: list[Request] = field(default_factory=list)
     refreshed: int = 0
+    lasts: Sequence[int] | None = None
 
     def fetch(
         self,
@@ -91,17 +93,21 @@ class FakeCluster:
             return answer
         if not self.log_start <= offset <= self.end:
             return FetchAnswer(b"", -1, "OFFSET_OUT_OF_RANGE")
-        visible = [each for each in self.batches if base_of(each) < self.watermark]
+        found = [
+            each
+            for each, last in self.spans()
+            if last >= offset and (self.lasts is not None or base_of(each) < self.watermark)
+        ]
         # Cut in the middle of a batch as brokers do, here even in the first one.
-        return FetchAnswer(self.from_offset(visible, offset)[:max_bytes], self.watermark, None)
+        return FetchAnswer(b"".join(found)[:max_bytes], self.watermark, None)
 
-    @staticmethod
-    def from_offset(batches: list[bytes], offset: int) -> bytes:
-        return b"".join(each for each in batches if last_of(each) >= offset)
+    def spans(self) -> Iterable[tuple[bytes, int]]:
+        """The batches and their last offsets."""
+        return zip(self.batches, self.lasts or map(last_of, self.batches), strict=True)
 
     @property
     def end(self) -> int:
-        return max([self.log_start, *(last_of(each) + 1 for each in self.batches)])
+        return max([self.log_start, *(last + 1 for _, last in self.spans())])
 
     @property
     def watermark(self) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import uuid
+from base64 import b64encode
+from contextlib import ExitStack
 from copy import copy
 
 import pytest
-from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.cluster.client_properties import client_properties
@@ -21,12 +23,12 @@ from kgroups_spark.cluster.requests import (
     KafkaRefused,
     OffsetAnswer,
     PartitionMetadata,
-    fetch_answer,
     topic_id_text,
 )
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
-from tests.sources.fake_broker import CLOSE, SILENCE, cluster_at
+from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker, Metadata, batches, cluster_at
+from tests.sources.fake_broker import offsets as offsets_answer
 from tests.sources.fake_cluster import LOG, FakeCluster, fake_time, open_log, read
 
 __all__ = ["fake_time"]
@@ -36,6 +38,25 @@ TOPIC_ID = "gAAAAAAAAAAAAAAAAAAABQ"
 FETCH, METADATA = 1, 3
 NEWER = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+EPOCH = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
+
+
+@pytest.fixture
+def metadata():
+    return Metadata()
+
+
+@pytest.fixture
+def start(metadata):
+    """Starts a broker of the cluster, and ends it with the test."""
+    with ExitStack() as stack:
+
+        def start_broker(answers=None, versions=None):
+            broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
+            metadata.brokers[len(metadata.brokers) + 1] = broker
+            return broker
+
+        yield start_broker
 
 
 def free_port():
@@ -58,49 +79,15 @@ def in_turn(*answers):
 def offsets(errors=None):
     """Offset 100 + partition at the start, 1000 + partition at the end."""
 
-    def answer(request):
-        topic = ListOffsetsResponse.ListOffsetsTopicResponse
-        one = topic.ListOffsetsPartitionResponse
-        return {
-            "topics": [
-                topic(
-                    name=each.name,
-                    partitions=[
-                        one(
-                            partition_index=wanted.partition_index,
-                            error_code=(errors or {}).get(wanted.partition_index, 0),
-                            timestamp=-1,
-                            offset=(100 if wanted.timestamp == EARLIEST else 1000) + wanted.partition_index,
-                            leader_epoch=3,
-                        )
-                        for wanted in each.partitions
-                    ],
-                )
-                for each in request.topics
-            ]
-        }
+    def offset(_, wanted):
+        number = wanted.partition_index
+        return (errors or {}).get(number, 0), number + (100 if wanted.timestamp == EARLIEST else 1000)
 
-    return answer
+    return lambda request: offsets_answer(request, offset)
 
 
-def fetched(error=0, records=b"batches", **more):
-    def answer(request):
-        topic = FetchResponse.FetchableTopicResponse
-        one = topic.PartitionData(
-            partition_index=request.topics[0].partitions[0].partition,
-            error_code=error,
-            high_watermark=20,
-            last_stable_offset=10,
-            log_start_offset=4,
-            aborted_transactions=None,
-            preferred_read_replica=-1,
-            records=records,
-            **more,
-        )
-        named = topic(topic=request.topics[0].topic, topic_id=request.topics[0].topic_id, partitions=[one])
-        return {"error_code": 0, "session_id": 0, "responses": [named]}
-
-    return answer
+def fetched(records=b"batches", **more):
+    return lambda request: batches(request, 20, records, **more)
 
 
 class TestMetadata:
@@ -230,20 +217,24 @@ class TestFetch:
         assert min(newest, 12) == request.API_VERSION
         assert request.topics[0].topic == "t"
 
-    def test_an_error_of_the_whole_answer(self, start):
-        broker = start({"Fetch": lambda _: {"error_code": 103, "responses": []}})
-        with cluster_at(broker) as cluster:
-            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "INCONSISTENT_TOPIC_ID"
-
-    def test_a_diverging_log(self, start):
-        epoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
-        broker = start({"Fetch": fetched(records=None, diverging_epoch=epoch)})
-        with cluster_at(broker) as cluster:
-            answer = cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID)
-        assert answer == FetchAnswer(b"", 20, None, diverges_at=17)
+    @pytest.mark.parametrize(
+        ("answer", "expected"),
+        [
+            (lambda _: {"error_code": 103, "responses": []}, FetchAnswer(b"", -1, "INCONSISTENT_TOPIC_ID")),
+            (
+                lambda _: {"responses": []},
+                FetchAnswer(b"", -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0"),
+            ),
+            (fetched(None, diverging_epoch=EPOCH), FetchAnswer(b"", 20, None, diverges_at=17)),
+        ],
+        ids=["an error of the whole answer", "no partition", "a diverging log"],
+    )
+    def test_an_answer_without_records(self, answer, expected, start):
+        with cluster_at(start({"Fetch": answer})) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID) == expected
 
     def test_a_throttling_broker_is_left_alone_for_the_throttle_time(self, start, fake_time):
-        throttled = {"throttle_time_ms": 7000, "error_code": 0, "session_id": 0, "responses": []}
+        throttled = {"throttle_time_ms": 7000, "responses": []}
         broker = start({"Fetch": in_turn(throttled, fetched())})
         with cluster_at(broker) as cluster:
             assert cluster.fetch("t", 0, 20, max_bytes=99).error == "THROTTLING_QUOTA_EXCEEDED"
@@ -482,15 +473,9 @@ class TestProtocol:
 class TestSasl:
     PASSWORD = "open/sesame+1"
 
-    def cluster(self, broker, **properties):
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        jaas = f'{module} required username="ali" password="{self.PASSWORD}";'
-        names = {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_jaas_config": jaas,
-            **properties,
-        }
+    def cluster(self, broker, mechanism="PLAIN", module="plain.PlainLoginModule"):
+        jaas = f'org.apache.kafka.common.security.{module} required username="ali" password="{self.PASSWORD}";'
+        names = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism, "sasl_jaas_config": jaas}
         return cluster_at(broker, **names)
 
     @staticmethod
@@ -519,6 +504,19 @@ class TestSasl:
         assert len(broker.named("SaslAuthenticate")) == 1
         assert broker.are_all_closed()
 
+    def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration(self, start):
+        def first(request):
+            nonce = request.auth_bytes.rpartition(b"r=")[2]
+            return {"error_code": 0, "auth_bytes": b"r=" + nonce + b"x,s=" + b64encode(b"salt") + b",i=1"}
+
+        broker = start({**self.accepted(), "SaslAuthenticate": first})
+        with (
+            pytest.raises(KgroupsError, match="too weak a SCRAM-SHA-256 handshake: it requests 1 iterations"),
+            self.cluster(broker, "SCRAM-SHA-256", "scram.ScramLoginModule") as cluster,
+        ):
+            cluster.brokers()
+        assert len(broker.named("SaslAuthenticate")) == 1
+
     def test_a_session_is_replaced_before_it_ends(self, start, fake_time):
         broker = start(self.accepted(session_lifetime_ms=10_000))
         with self.cluster(broker) as cluster:
@@ -532,7 +530,7 @@ class TestSasl:
 
 
 # Answers that no broker should give: each ends in time, with a clear error.
-EMPTY = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []}
+EMPTY = {"responses": []}
 
 
 def test_a_throttle_time_longer_than_the_timeout_is_refused(start, metadata, fake_time):
@@ -570,16 +568,6 @@ def test_a_broker_that_throttles_us_for_too_long_has_not_lost_the_other_partitio
                 opener.end_of(piece)
 
 
-def test_answers_without_the_partition_are_no_progress(start, fake_time):
-    broker = start({"Fetch": lambda _: dict(EMPTY)})
-    with cluster_at(broker) as cluster:
-        answer = cluster.fetch("t", 0, 20, max_bytes=99)
-    assert answer == FetchAnswer(b"", -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0")
-    log = open_log(FakeCluster(LOG, script=[answer] * 1000), 0, 15, timeout_ms=3000)
-    with pytest.raises(LeaderLost, match="for 3 s: UNKNOWN_SERVER_ERROR: the answer does not have partition 0"):
-        read(log)
-
-
 def test_a_broker_that_throttles_for_ever_is_given_up(fake_time):
     def later(cluster):
         fake_time.now += 1
@@ -592,36 +580,19 @@ def test_a_broker_that_throttles_for_ever_is_given_up(fake_time):
 
 
 @pytest.mark.parametrize("records", [None, b""])
-def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records):
-    topic = FetchResponse.FetchableTopicResponse
-    answer = topic.PartitionData(
-        partition_index=0,
-        error_code=0,
-        high_watermark=20,
-        last_stable_offset=20,
-        log_start_offset=0,
-        preferred_read_replica=2,
-        records=records,
-    )
-    response = FetchResponse(**{**EMPTY, "responses": [topic(topic="t", topic_id=None, partitions=[answer])]})
-    with pytest.raises(KafkaRefused, match=r"partition 0 redirects us to replica 2 .*replica\.selector\.class"):
-        fetch_answer(response, 0)
+def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records, start):
+    broker = start({"Fetch": fetched(records, preferred_read_replica=2)})
+    with (
+        pytest.raises(KafkaRefused, match=r"partition 0 redirects us to replica 2 .*replica\.selector\.class"),
+        cluster_at(broker) as cluster,
+    ):
+        cluster.fetch("t", 0, 20, max_bytes=99)
 
 
-def one_offset(**fields):
-    topic = ListOffsetsResponse.ListOffsetsTopicResponse
-    fields = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7, "leader_epoch": 3, **fields}
-    return {"topics": [topic(name="t", partitions=[topic.ListOffsetsPartitionResponse(**fields)])]}
-
-
-@pytest.mark.parametrize(
-    ("fields", "error"),
-    [({"partition_index": 5}, "not in the broker's answer"), ({"offset": -7}, "an answer with offset -7")],
-)
-def test_a_partition_without_an_answer_has_an_error(fields, error, start):
-    broker = start({"ListOffsets": lambda _: one_offset(**fields)})
+def test_an_offset_that_no_log_has_is_an_error(start):
+    broker = start({"ListOffsets": lambda request: offsets_answer(request, lambda *_: (0, -7))})
     with cluster_at(broker) as cluster:
-        assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == error
+        assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == "an answer with offset -7"
 
 
 def test_an_answer_without_the_requested_topic_is_refused(start, metadata):

@@ -30,7 +30,7 @@ from kgroups_spark.spark.data_sources import (
 )
 from kgroups_spark.spark.data_sources import parse_segments_options as parse_options
 from tests.records.build import batch, message
-from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
+from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, records
 
 CAPTURED = Path(__file__).parents[1] / "data" / "segments"
 
@@ -71,23 +71,11 @@ def test_every_column_of_every_kind_of_record(tmp_path):
         + batch(5, [(None, b"a value of more than twelve bytes")], attributes=0x08, max_timestamp=2_000),
     )
     rows = read({"path": str(tmp_path)})
-    assert rows[0] == {
-        "topic": "__consumer_offsets",
-        "partition": 3,
-        "offset": 0,
-        "timestamp": None,
-        "timestamp_type": None,
-        "leader_epoch": None,
-        "producer_id": None,
-        "producer_epoch": None,
-        "is_transactional": False,
-        "control_type": None,
-        "key": b"old",
-        "value": None,
-    }
+    place = {"topic": "__consumer_offsets", "partition": 3}
+    nothing = dict.fromkeys(RECORDS.names)
+    assert rows[0] == {**nothing, **place, "offset": 0, "is_transactional": False, "key": b"old"}
     assert rows[1] == {
-        "topic": "__consumer_offsets",
-        "partition": 3,
+        **place,
         "offset": 1,
         "timestamp": datetime.fromtimestamp(1.5, UTC),
         "timestamp_type": 0,
@@ -201,16 +189,13 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path):
             "startingOffsets of t-3 is 9, after endingOffsets, which is 8",
         ),
         ({"path": "x", "subscribe": " , "}, "subscribe names no topic"),
-        ({"path": "x", "minPartitions": "many"}, "minPartitions is a number, not 'many'"),
+        ({"path": "x", "minPartitions": "-1"}, "minPartitions is a number, not '-1'"),
         ({"path": "x", "minPartitions": "1" * 5000}, r"minPartitions is a number, not '1{100}\.\.\.'$"),
         *(
             ({"path": "x", "subscribe": "t", "startingOffsets": text}, 'startingOffsets is "earliest" or JSON like')
             for text in (
                 '{"t": {"0": %s}}' % ("9" * 5000),
-                '{"t": {"0": 1e400}}',
-                '{"t": {"0": 1.5}}',
                 '{"t": {"0": true}}',
-                '{"t": {"0": null}}',
                 "[" * 100_000,
             )
         ),
@@ -242,12 +227,6 @@ def test_spark_reads_the_source_by_its_name(spark):
 
 # The data source kafka-raw over a fake cluster: options, plans, rows, lost offsets.
 SERVERS = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
-
-
-def records(count):
-    return [(b"key %d" % i, b"value") for i in range(count)]
-
-
 MARKER = [(bytes([0, 0, 0, 1]), bytes(6))]
 LOG = [
     message(0, b"old", None, magic=1),
@@ -265,16 +244,11 @@ def cluster(monkeypatch):
     return fake
 
 
-def fetched_parts(options):
+def rows(**options):
     """As Spark does it: plan, send the reader and the partitions away, read each."""
     reader = KafkaRawDataSource({**SERVERS, **options}).reader(RECORDS)
-    partitions = reader.partitions()
-    reader, partitions = pickle.loads(pickle.dumps((reader, partitions)))
-    return [part for partition in partitions for part in reader.read(partition)]
-
-
-def rows(**options):
-    return [row for part in fetched_parts(options) for row in part.to_pylist()]
+    reader, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    return [row for partition in partitions for part in reader.read(partition) for row in part.to_pylist()]
 
 
 def fetched_offsets(**options):
@@ -377,13 +351,8 @@ class TestTasks:
         ({**SERVERS, "startingOffset": "earliest"}, "no option startingoffset.*did you mean startingOffsets"),
         ({**SERVERS, "assign": '{"t": [0]}'}, "no option assign; use .*subscribe"),
         ({**SERVERS, "includeHeaders": "true"}, "no option includeheaders"),
-        ({**SERVERS, "startingOffsets": "latest"}, "startingOffsets is"),
-        ({**SERVERS, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets has the offset -2"),
-        ({**SERVERS, "minPartitions": "-1"}, "minPartitions is a number"),
-        ({**SERVERS, "failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
         ({**SERVERS, "kafka.security.protocoll": "SSL"}, "security.protocol"),
         ({**SERVERS, "commandConfig": "nowhere.properties"}, "nowhere.properties"),
-        ({**SERVERS, "subscribe": " , "}, "subscribe names no topic"),
         ({**SERVERS, "endingOffsets": '{"tt": {"0": 2}}'}, "for tt, which subscribe does not name; did you mean t"),
         ({**SERVERS, "kafka.ssl.keystore.key": "PEM"}, "kafka.ssl.keystore.key is a secret that Spark can show"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from base64 import b64encode
 
 import pyarrow as pa
@@ -17,14 +16,13 @@ from kgroups_spark.cli.main import main
 from kgroups_spark.errors import UsageError
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, GROUP_LOG
 from kgroups_spark.messages.schema import ZERO_UUID
-from kgroups_spark.records.segment import read_segment
 from kgroups_spark.spark import data_sources
-from kgroups_spark.spark.data_sources import COLUMNS, KafkaSegmentsDataSource, record_batches, typed_columns
+from kgroups_spark.spark.data_sources import COLUMNS, RECORDS, KafkaSegmentsDataSource, typed_columns
 from kgroups_spark.tables.columns import without_comments
 from kgroups_spark.tables.spark_types import spark_schema
 from tests import recorded_state_logs
 from tests.messages.vectors import ALL, KEY_OF_TYPE, assert_has
-from tests.recorded_logs import CORPORA
+from tests.recorded_logs import unpacked
 
 FACTS = ("record_type", "record_name", "group_id", "transactional_id", "value_version", "reason", "detail")
 
@@ -165,22 +163,13 @@ def test_every_record_type_has_columns_for_spark_with_a_comment_each():
     ],
 )
 def test_recordings_have_the_fields_that_dump_prints(tmp_path, capsys, recording, topic):
-    folder = recorded_state_logs.write_logs(recording, tmp_path, topic)
-    with zipfile.ZipFile(CORPORA) as archive:
-        for name in archive.namelist():
-            if name.startswith(f"logs/{recording}/__consumer_offsets-") and name.endswith(".log"):
-                path = folder / name.removeprefix(f"logs/{recording}/")
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(archive.read(name))
-    log, records = COORDINATOR_LOGS[topic], list[tuple[str | None, bytes | None, bytes | None]]()
-    for path in sorted(folder.glob(f"{topic}-*/*.log")):
-        with path.open("rb") as file:
-            for item in read_segment(file):
-                for batch in record_batches(topic, int(path.parent.name.rpartition("-")[2]), item):
-                    records += [
-                        (row["topic"] if row["control_type"] is None else None, row["key"], row["value"])
-                        for row in batch.to_pylist()
-                    ]
+    has_state_logs = recording.endswith("-4.4")
+    write = recorded_state_logs.write_logs if has_state_logs else lambda name, to, _: unpacked(to, name)
+    folder = write(recording, tmp_path, topic)
+    reader = KafkaSegmentsDataSource({"path": str(folder), "subscribe": topic}).reader(RECORDS)
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    records = [(row["topic"] if row["control_type"] is None else None, row["key"], row["value"]) for row in rows]
+    log = COORDINATOR_LOGS[topic]
     main(["dump", str(folder), "--topic", topic])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     total = 0

@@ -12,7 +12,6 @@ from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.cluster.requests import FetchAnswer, KafkaRefused
 from kgroups_spark.errors import KgroupsError, NotReadable
-from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 from tests.chosen import examples
 from tests.records.build import batch, compress, message
@@ -27,22 +26,9 @@ def fetched(cluster, start, end, **options):
     return read(open_log(cluster, start, end, **options))
 
 
-def test_read_segment_reads_a_fetched_log_like_a_file():
-    log = open_log(FakeCluster(LOG), 5, 15, keep_first=True)
-    offsets = [offset for item in read_segment(log, from_offset=5) for offset in item.offset.tolist()]
-    assert offsets == [5, 6, 7, 8, 12, 13, 14]
-
-
 def test_keep_first_adds_the_batch_that_holds_the_start():
     assert fetched(FakeCluster(LOG), 5, 14, keep_first=True) == b"".join(LOG[2:4])
     assert fetched(FakeCluster(LOG), 10, 14, keep_first=True) == LOG[3]
-
-
-def test_answers_may_end_at_any_byte(monkeypatch, chosen):
-    for border in chosen.some(range(1, len(b"".join(LOG)) + 1), 40, always=(1, len(LOG[0]), len(b"".join(LOG)))):
-        monkeypatch.setattr(fetch, "RESPONSE_BYTES", border)
-        assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG), border
-        assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4]), border
 
 
 def wrapped(first, last, magic):
@@ -303,26 +289,9 @@ class TestDamage:
         without_length = [at for at in range(len(LOG[2])) if at not in range(8, 12)]
         for at in chosen.some(without_length, 10, always=[at for at in without_length if at < 21]):
             log = [*LOG[:2], self.flipped(LOG[2], at), *LOG[3:]]
-            cluster = self.damaged(log)
+            cluster = FakeCluster(log, lasts=[2, 3, 8, 13, 14])
             assert fetched(cluster, 0, 15) == b"".join(log), at
             assert fetched(cluster, 0, 14) == b"".join(log[:4]), at
-
-    @staticmethod
-    def damaged(log):
-        """A cluster with LOG, one batch of which is damaged."""
-
-        class DamagedCluster(FakeCluster):
-            @staticmethod
-            def from_offset(batches, offset):
-                """As brokers find it: by the headers of all batches except the damaged one."""
-                lasts = [2, 3, 8, 13, 14]
-                return b"".join(each for last, each in zip(lasts, log, strict=True) if last >= offset)
-
-            @property
-            def end(self):
-                return 15
-
-        return DamagedCluster(log)
 
     @pytest.mark.parametrize(
         ("base", "size"),
@@ -334,19 +303,10 @@ class TestDamage:
         log = log_of(*((i, i) for i in range(16)))
         log[4] = base.to_bytes(8, "big") + log[4][8:]
         whole = b"".join(log)
-
-        class DamagedCluster(FakeCluster):
-            @staticmethod
-            def from_offset(batches, offset):
-                return b"".join(log[offset:])
-
-            @property
-            def end(self):
-                return 16
-
-        assert fetched(DamagedCluster(log), 0, 16) == whole
-        assert fetched(DamagedCluster(log), 0, 12) == b"".join(log[:12])
-        assert fetched(DamagedCluster(log), 2, 16) == b"".join(log[2:])
+        cluster = FakeCluster(log, lasts=range(16))
+        assert fetched(cluster, 0, 16) == whole
+        assert fetched(cluster, 0, 12) == b"".join(log[:12])
+        assert fetched(cluster, 2, 16) == b"".join(log[2:])
 
     @pytest.mark.parametrize("length", [-1, 0, 13, 1 << 30])
     @pytest.mark.parametrize("size", [1, 200, 1 << 20])

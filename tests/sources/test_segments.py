@@ -68,13 +68,6 @@ def test_a_number_with_leading_zeros_is_no_partition(tmp_path):
             find_partitions([str(folder)])
 
 
-def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path):
-    largest = (1 << 63) - 1
-    put(tmp_path / f"{TOPIC}-0" / log_name(largest - 5), segment(largest - 1) + segment(largest))
-    (copy,) = find_partitions([str(tmp_path)])
-    assert SegmentLog(copy).last_batch.last_offset.tolist() == [largest - 1]
-
-
 def test_a_uri_gives_uris(tmp_path):
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 1, 2, 3, 4))
     (copy,) = find_partitions([tmp_path.as_uri()])
@@ -175,16 +168,6 @@ def test_an_index_that_is_not_renamed_yet_leaves_the_swap_file_out(tmp_path, kin
     put(folder / f"{cleaned:020}.{kind}.cleaned")
     (copy,) = find_partitions([str(tmp_path)])
     assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap" if is_used else log_name(0)]
-
-
-@pytest.mark.parametrize(
-    ("offset", "expected"), [(0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (25, [20]), (99, [20])]
-)
-def test_segments_that_may_hold_an_offset(tmp_path, offset, expected):
-    for base in (0, 10, 20):
-        put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(base))
-    (copy,) = find_partitions([str(tmp_path)])
-    assert [file.base_offset for file in copy.segments_from(offset)] == expected
 
 
 def brokers(tmp_path, **logs):
@@ -340,15 +323,11 @@ def test_offsets_that_the_cleaner_has_cleaned_are_committed(tmp_path):
     ("text", "why"),
     [
         ("1\n0\n", "line 1 is '1', version 0 is known"),
-        ("\x00\x00", "line 1 is"),
         ("0\n", "it ends early"),
         ("0\nmany\n", "line 2 is 'many', not a number of entries"),
         ("0\n2\na 0 5\n", "it has 1 entries, of 1 partitions, and says 2"),
-        ("0\n1\na 0 5\na 1 5\n", "it has 2 entries, of 2 partitions, and says 1"),
         ("0\n2\na 0 5\na 0 5\n", "it has 2 entries, of 1 partitions, and says 2"),
-        ("0\n1\na 0\n", "line 3 is 'a 0', not a topic, a partition and an offset"),
-        ("0\n1\na 0 -5\n", "line 3 is 'a 0 -5'"),
-        ("0\n1\na 0 5 6\n", "line 3 is"),
+        ("0\n1\na 0 -5\n", "line 3 is 'a 0 -5', not a topic, a partition and an offset"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(text, why):

@@ -1,11 +1,10 @@
-"""Certificates for tests, and handshakes of a client with a TLS server of Python's on this machine."""
+"""Certificates for tests, and handshakes of a client with a TLS server of Python's in this process."""
 
 from __future__ import annotations
 
-import socket
 import ssl
 import tempfile
-import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,49 +34,28 @@ def chain(leaf: trustme.LeafCert) -> str:
 
 @dataclass(frozen=True)
 class Handshake:
-    version: str
-    cipher: str
+    version: str | None
     client: str | None  # name in the client's certificate; None: it showed none
 
 
 def shake_hands(
     client: ssl.SSLContext, server: trustme.LeafCert, *, clients: trustme.CA | None = None, host: str = "localhost"
 ) -> Handshake:
-    """The handshake as the server saw it. Raises the client's ssl.SSLError. `clients`: the authority of the client
-    certificates that the server asks for."""
+    """The handshake as the server saw it. Raises ssl.SSLError of the side that refuses. `clients`: the authority of the
+    client certificates that the server asks for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.configure_cert(context)
     if clients is not None:
         clients.configure_trust(context)
         context.verify_mode = ssl.CERT_REQUIRED
-    seen: list[Any] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        answering = threading.Thread(target=_answer, args=(listener, context, seen))
-        answering.start()
-        try:
-            with (
-                socket.create_connection(listener.getsockname()) as plain,
-                client.wrap_socket(plain, server_hostname=host) as connection,
-            ):
-                connection.recv(1)  # with TLS 1.3 the server refuses a certificate after the handshake
-        finally:
-            answering.join()
-    return seen[0]  # type: ignore[no-any-return]
-
-
-def _answer(listener: socket.socket, context: ssl.SSLContext, seen: list[Any]) -> None:
-    plain, _ = listener.accept()
-    with plain:
-        try:
-            with context.wrap_socket(plain, server_side=True) as connection:
-                names = dict(connection.getpeercert() or {}).get("subjectAltName", ())
-                cipher = connection.cipher()
-                assert cipher
-                client = str(names[0][1]) if names else None  # type: ignore[index]
-                seen.append(Handshake(str(connection.version()), cipher[0], client))
-                connection.sendall(b"x")
-        except OSError:
-            return  # the client says what is wrong
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asks = client.wrap_bio(back, there, server_hostname=host)
+    answers = context.wrap_bio(there, back, server_side=True)
+    for side in (asks, answers) * 3:
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    names: Any = dict(answers.getpeercert() or {}).get("subjectAltName", ())
+    return Handshake(answers.version(), names[0][1] if names else None)
 
 
 def file_with(text: str, folder: Path) -> str:

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, PrivateFormat, load_pem_private_key
-from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.hazmat.primitives.serialization import PrivateFormat
 
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.connection import untrusted
@@ -125,6 +123,7 @@ def test_a_keystore_is_a_file_of_certificates_and_key(tmp_path, password, form):
 
 def test_the_key_is_briefly_in_a_file_that_only_we_can_open(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    keystore = file_with(chain(CLIENT) + private_key(CLIENT), tmp_path)
     seen = []
     load = ssl.SSLContext.load_cert_chain
 
@@ -135,7 +134,7 @@ def test_the_key_is_briefly_in_a_file_that_only_we_can_open(tmp_path, monkeypatc
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
     old = os.umask(0)
     try:
-        tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": _keystore(tmp_path)}, []).context()
+        tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": keystore}, []).context()
     finally:
         os.umask(old)
     assert seen == [("0o600", "0o700", tmp_path)] * 2
@@ -234,43 +233,19 @@ def test_unreadable_stores_are_refused_with_advice(tmp_path, monkeypatch):
         assert str(caught.value) == problem
 
 
-def pkcs12(path, password, *, of=None, trusting=()):
-    """A store as `openssl pkcs12 -export` and keytool make them: the key of a certificate and its chain, or none."""
-    chain_of = x509.load_pem_x509_certificates(chain(of).encode()) if of else []
-    key = load_pem_private_key(private_key(of).encode(), None) if of else None
-    others = [*chain_of[1:], *(x509.load_pem_x509_certificate(each.encode()) for each in trusting)]
-    how = BestAvailableEncryption(password.encode())
-    path.write_bytes(serialize_key_and_certificates(b"x", key, chain_of[0] if of else None, others, how))
-    return str(path)
-
-
-@pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12", "ssl.truststore.type": "PKCS12"}])
-def test_pkcs12_stores_are_read(tmp_path, kind):
-    properties = kind | {
-        "ssl.truststore.location": pkcs12(tmp_path / "trust.p12", "hush-t", trusting=[TRUSTED]),
-        "ssl.truststore.password": "hush-t",
-        "ssl.keystore.location": pkcs12(tmp_path / "key.p12", "hush-k", of=CLIENT),
-        "ssl.keystore.password": "hush-k",
-    }
-    for key_password in ({}, {"ssl.key.password": "hush-k"}):
-        wanted = {**properties, **key_password}
-        assert shake_hands(context(wanted), SERVER, clients=AUTHORITY).client is not None
-        assert "hush" not in repr(tls(wanted, []))
-
-
-def test_pkcs12_stores_of_keytool_are_read():
+@pytest.mark.parametrize("more", [{}, {"ssl.keystore.type": "PKCS12", "ssl.truststore.type": "PKCS12"}])
+@pytest.mark.parametrize("key_password", [{}, {"ssl.key.password": "changeit"}])
+def test_pkcs12_stores_of_keytool_are_read(more, key_password):
     properties = {
         "ssl.truststore.location": str(STORES / "trust.p12"),
         "ssl.truststore.password": "changeit",
         "ssl.keystore.location": str(STORES / "key.p12"),
         "ssl.keystore.password": "changeit",
     }
-    wanted = tls(properties, [])
+    wanted = tls({**properties, **more, **key_password}, [])
     assert wanted.trusted is not None
     assert wanted.own is not None
     assert wanted.own.startswith(wanted.trusted)
     assert wanted.own.count("PRIVATE KEY-----") == 2
-
-
-def _keystore(folder):
-    return file_with(chain(CLIENT) + private_key(CLIENT), folder)
+    assert wanted.context()
+    assert "changeit" not in repr(wanted)
