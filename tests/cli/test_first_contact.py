@@ -27,20 +27,6 @@ def lake(tmp_path_factory):
     return write_lake(tmp_path_factory.mktemp("story"), tables)
 
 
-@pytest.fixture(scope="module")
-def unfinished(tmp_path_factory):
-    row = {"status": "running", "finished_at": None}
-    return write_lake(tmp_path_factory.mktemp("unfinished") / "lake", {"audits": ledger(row)})
-
-
-@pytest.mark.parametrize("command", ["groups", "describe --all-groups", "history --all-groups", "expiring", "pending"])
-@pytest.mark.parametrize("form", ["table", "csv"])
-def test_before_an_audit_has_finished_nothing_is_printed(command, form, unfinished, capsys):
-    assert main([*command.split(), "--lake", unfinished, "--format", form]) == 1
-    said = f"kgroups: the lake at {unfinished} has no finished audit: run kgroups audit first\n"
-    assert capsys.readouterr() == ("", said)
-
-
 def test_reading_without_any_engine_suggests_the_smaller_extra(lake, capsys, monkeypatch):
     monkeypatch.setattr("kgroups_spark.cli.open_lake.has_pyspark", lambda: False)
     monkeypatch.setattr("kgroups_spark.sql.by_duckdb.find_spec", lambda name: None)

@@ -8,6 +8,7 @@ import io
 import json
 import shlex
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -18,7 +19,8 @@ from kgroups_spark.cli import compare
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
 from tests.cli.golden import screen, screens
-from tests.cli.group_questions import LAKES
+from tests.cli.group_questions import LAKES, WRITTEN
+from tests.cli.written_lake import write_lake
 from tests.recorded_state_logs import answers, log_dir
 
 # Screens of any width, and of terminals with 80 columns.
@@ -52,6 +54,26 @@ def test_a_command_prints_its_screen(wanted, place, capsys, monkeypatch, pytestc
 @pytest.mark.parametrize("wanted", screens("made_screens"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
 def test_a_command_on_a_small_lake_prints_its_screen(wanted, kgroups, pytestconfig):
     wanted.check(screen(*kgroups(wanted.command, LAKES[wanted.lake]())), pytestconfig)
+
+
+# Commands on small lakes in a folder: written_screens.txt.
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The folder with the lake of that name."""
+
+    @cache
+    def made(name):
+        folder = tmp_path_factory.mktemp("written")
+        write_lake(folder / "lake", WRITTEN[name]())
+        return folder
+
+    return made
+
+
+@pytest.mark.parametrize("wanted", screens("written_screens"), ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
+def test_a_command_on_a_written_lake_prints_its_screen(wanted, written, capsys, monkeypatch, pytestconfig):
+    monkeypatch.chdir(written(wanted.lake))
+    wanted.check(printed(wanted.command, capsys), pytestconfig)
 
 
 DAY = 86_400_000
