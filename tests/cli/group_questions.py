@@ -17,8 +17,10 @@ from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.words import LAST_MS, to_datetime
 from tests.cli.story_reader import ArrowReader
 from tests.cli.written_lake import ledger, waiting
+from tests.findings.logs import START, Log
 from tests.lake.table_rows import MOMENT
 from tests.lake.table_rows import rows_of as table_rows
+from tests.nights.nights_here import audit
 from tests.share_coordinator import histories as shares
 from tests.views.recorded import tables_of
 
@@ -267,6 +269,16 @@ def live(assignors: str) -> ArrowReader:
     )
 
 
+def odd_names() -> ArrowReader:
+    """Each of these names has a group with a topic of that name."""
+    log = Log()
+    for number, name in enumerate(
+        ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "it's", "--group")
+    ):
+        log.later(1).commit(name, name, offset=number)
+    return ArrowReader(audit(log.files).tables(), to_datetime(START))
+
+
 RUNS = [f"report-{uuid.UUID(int=number << 64)}" for number in range(12)]
 
 
@@ -444,6 +456,7 @@ LAKES: dict[str, Callable[[], ArrowReader]] = {
     "of brokers with a class of Kafka": partial(live, RANGE),
     "of brokers with a class of their own": partial(live, "com.shop.OurAssignor,uniform"),
     "of groups of one run each": many_runs,
+    "of odd names": odd_names,
     "of groups that lag": lagging,
     "of offsets that expire": expiring,
     "of open transactions": partial(
