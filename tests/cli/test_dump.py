@@ -29,8 +29,9 @@ def dump(capsys):
     return run
 
 
-# A client without a group.id could commit: type 1, group "", topic "t", partition 0.
-NAMELESS = batch(0, [(bytes.fromhex("0001 0000 000174 00000000"), None)])
+# A client without a group.id could commit; another one has a hostile name. (Type 1, topic "t", partition 0.)
+NAMELESS = batch(0, [(b"\0\1\0\0\0\1t\0\0\0\0", None)])
+HOSTILE = batch(0, [(b"\0\1\0\x08orders\x1bc\0\1t\0\0\0\0", None)])
 # The last of these batches claims an offset that is 8 too high.
 HELD_BACK = b"".join(batch(at, [(KEY, None)]) for at in (0, 1, 10))
 
@@ -52,6 +53,7 @@ def place(tmp_path_factory):
         "damaged": data[:second] + damaged(data[second:third]) + data[third:fourth],
         "tail": data[: fourth - 10],
         "nameless": NAMELESS,
+        "hostile": HOSTILE,
         "held": HELD_BACK,
         "confirmed": HELD_BACK + batch(11, [(KEY, None)]),
     }
