@@ -26,7 +26,7 @@ from tests.recorded_state_logs import answers, log_dir
 
 # Screens of any width, and of terminals with 80 columns. Those without a lake's name are of the shipped segments.
 SCREENS, NARROW = [*screens("screens"), *screens("written_screens")], screens("narrow_screens")
-# What brokers of 4.4 recorded: dead letters, redeliveries, start offsets, events.
+# Brokers of 4.4 recorded it: dead letters, redeliveries, start offsets, events.
 RECORDING = "share-4.4"
 
 
