@@ -5,37 +5,24 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 
 import duckdb
 import pytest
 import sqlglot
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable
 from sqlglot import exp
 
 from docs import tables_page
 from kgroups_spark import open_lake
-from kgroups_spark.audit.log_source import AuditOptions
-from kgroups_spark.audit.run import run_audit
-from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.form import help_of
 from kgroups_spark.cli.main import NAMES, command_named, main, parse
 from kgroups_spark.findings.finding import KINDS
-from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import APP_ID
 from tests.cli.story_reader import story
+from tests.cli.written_lake import add, ledger, write_lake
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.logs.cut_logs import CutLog, batches_in
-from tests.logs.log_files import read_folder
-from tests.logs.planned_batches import TOPIC_ID
-from tests.nights.cleaned_nights import write_folder
 from tests.pages import PAGES, ROOT, blocks
-
-# Where email-sender was rewound, in partition 2 of the demo.
-REWOUND = 3928
 
 
 def anchors(page):
@@ -103,31 +90,18 @@ def test_the_page_of_findings_lists_each_finding_with_its_severity():
 
 
 @pytest.fixture(scope="module")
-def cut_lake(local, tmp_path_factory):
-    """A lake of one offsets partition of the demo. After the first audit its log is cut back before a group was
-    rewound; the group commits nearly the same again, and a second audit reads that. A third one has not finished."""
-    folder = tmp_path_factory.mktemp("cut")
-    batches = batches_in({path: data for path, data in read_folder(SEGMENTS).items() if "-2/" in path})
-    kept = len([batch for batch in batches if batch.last_offset < REWOUND])
-    log = CutLog([*batches, *batches[kept:]], 2)
-    log.grow(len(batches))
-    _audited(local, folder, log)
-    log.elect(kept)
-    log.grow(len(log.source) - 1)
-    _audited(local, folder, log)
-    with suppress(InterruptedError), Claim.take(Lake.open(local, str(folder / "lake"))):
-        raise InterruptedError
-    event = {"event": "offset_rewound", "offsets_partition": 2, "log_timestamp": MOMENT, "audit_id": 3}
-    by_audit = CommitProperties(app_transactions=[Transaction(APP_ID, 3)])
-    events = folder / "lake" / "group_events"
-    write_deltalake(events, rows_of("group_events", event), mode="append", commit_properties=by_audit)
-    return folder / "lake"
-
-
-def _audited(local, folder, log):
-    identity = f"version: 0\ntopic_id: {TOPIC_ID}\n".encode()
-    write_folder(folder / "log", {**log.files, f"__consumer_offsets-{log.partition}/partition.metadata": identity})
-    run_audit(local, AuditOptions(str(folder / "lake"), [str(folder / "log")], offsets_partitions=8))
+def cut_lake(tmp_path_factory):
+    """A lake whose second audit has replaced what the first one read of partition 2 from log offset 10 on, and of
+    another log all. A third one has not finished."""
+    folder = tmp_path_factory.mktemp("cut") / "lake"
+    replaced = {"offsets_partition": 2, "from_offset": 10, "to_offset": 20, "audit_id": 2}
+    ranges = [replaced, replaced | {"from_offset": 0, "topic": "__share_group_state"}]
+    audits = ledger({}, {"audit_id": 2, "replaced_ranges": ranges}, {"audit_id": 3, "status": "running"})
+    event = {"event": "offset_rewound", "offsets_partition": 2, "log_timestamp": MOMENT}
+    events = [event | {"audit_id": audit, "log_offset": at} for audit, at in ((1, 5), (1, 12), (2, 12))]
+    write_lake(folder, {"audits": audits, "group_events": rows_of("group_events", *events)})
+    add(folder, "group_events", rows_of("group_events", event | {"audit_id": 3, "log_offset": 30}), audit_id=3)
+    return folder
 
 
 def tables_in(lake):
@@ -173,8 +147,8 @@ def test_queries_for_other_engines_leave_out_rows_that_do_not_count(engine, cut_
     found = tables.sql(in_duckdb(engine)).to_arrow_table()
     ours = open_lake(cut_lake).sql(OURS).select(found.column_names)
     assert found.to_pylist() == ours.to_pylist()
-    assert sorted(tables.sql(OURS).to_arrow_table()["audit_id"].to_pylist()) == [1, 2, 3]
-    assert len(ours) == 1
+    assert sorted(tables.sql(OURS).to_arrow_table()["audit_id"].to_pylist()) == [1, 1, 2, 3]
+    assert len(ours) == 2
 
 
 # Files and functions that the pages name exist, and each room of the package has a table of contents.

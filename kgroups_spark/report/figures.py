@@ -224,7 +224,7 @@ _WIDTH, _HEIGHT, _LETTERS = 440, 170, 12
 PARTIAL = 0.45  # the opacity of a bar whose day is not complete
 # Vega's expressions for the texts of labels.
 _DAY_AND_MONTH = "utcFormat(toDate(datum.value), '%-d %b')"
-_SHORT_NUMBER = "format(datum.value, '~s')"
+_SHORT_NUMBER = "datum.value % 1 ? '' : format(datum.value, '~s')"
 
 Chart = dict[str, Any]  # in the language of Vega-Lite
 Series = Sequence[tuple[str, str]]  # names with their colours, the first at the bottom

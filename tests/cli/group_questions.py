@@ -1,4 +1,4 @@
-"""Lakes in memory, for commands on groups."""
+"""Lakes for commands on groups: tables in memory, and tables that are written into a folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.last_finished import IS_FINISHED
-from kgroups_spark.words import to_datetime
+from kgroups_spark.words import LAST_MS, to_datetime
 from tests.cli.story_reader import ArrowReader
-from tests.cli.written_lake import waiting
+from tests.cli.written_lake import ledger, waiting
+from tests.findings.logs import START, Log
 from tests.lake.table_rows import MOMENT
 from tests.lake.table_rows import rows_of as table_rows
+from tests.nights.nights_here import audit
 from tests.share_coordinator import histories as shares
+from tests.views.recorded import tables_of
 
 
 def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0, start_offset: int = 27) -> ArrowReader:
@@ -263,6 +269,16 @@ def live(assignors: str) -> ArrowReader:
     )
 
 
+def odd_names() -> ArrowReader:
+    """Each of these names has a group with a topic of that name."""
+    log = Log()
+    for number, name in enumerate(
+        ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "it's", "--group")
+    ):
+        log.later(1).commit(name, name, offset=number)
+    return ArrowReader(audit(log.files).tables(), to_datetime(START))
+
+
 RUNS = [f"report-{uuid.UUID(int=number << 64)}" for number in range(12)]
 
 
@@ -440,6 +456,7 @@ LAKES: dict[str, Callable[[], ArrowReader]] = {
     "of brokers with a class of Kafka": partial(live, RANGE),
     "of brokers with a class of their own": partial(live, "com.shop.OurAssignor,uniform"),
     "of groups of one run each": many_runs,
+    "of odd names": odd_names,
     "of groups that lag": lagging,
     "of offsets that expire": expiring,
     "of open transactions": partial(
@@ -464,4 +481,45 @@ LAKES: dict[str, Callable[[], ArrowReader]] = {
     "of findings": partial(Looked, FINDINGS, LOOKED),
     "never searched for findings": partial(Looked, [], LOOKED[:1]),
     "of an audit that found nothing": partial(Looked, FINDINGS, [*LOOKED, {"findings": 0}]),
+}
+
+
+Tables = dict[str, pa.Table]
+
+
+def recording(**more: pa.Table) -> Tables:
+    """A recorded log, read by one audit of segments."""
+    return {**tables_of("kip848-4.3"), "audits": ledger({}), **more}
+
+
+def nights(*reads: dict[str, Any], source: str = "segments", as_of: datetime | None = None, **more: pa.Table) -> Tables:
+    """The recording, and audits that read partition 0 so."""
+    tables = recording(**more)
+    newest = pc.max(tables["offset_commits"]["log_timestamp"]).as_py()
+    whole = {"offsets_partition": 0, "start_offset": 0, "end_offset": 50, "records": 50, "records_reread": 0}
+    whole |= {"newest_log_timestamp": newest}
+    common = {"source": source, "as_of": as_of or newest}
+    audits = ({**common, "audit_id": n, "partitions": [whole | read]} for n, read in enumerate(reads, start=1))
+    return tables | {"audits": ledger(*audits)}
+
+
+# The log is read again from its start.
+AGAIN, LAST_READ = {"records_reread": 50}, {"start_offset": 30, "records": 20}
+LATER = datetime(2026, 11, 20, 18, tzinfo=UTC)
+DAMAGE = table_rows("quarantine", {"offsets_partition": 0, "audit_id": 1, "reason": "corrupt_batch"})
+KEPT = table_rows("checkpoints", *({"offsets_partition": 1, "log_offset": n, "reason": "keep"} for n in (50, 100)))
+ENDS = {"topic": "t", "log_end_offset": 9, "status": "ok"}
+# Lakes of written_screens.txt.
+WRITTEN: dict[str, Callable[[], Tables]] = {
+    "of a recording": recording,
+    "that knows ends of topics": lambda: recording(topic_offsets=table_rows("topic_offsets", ENDS)),
+    "whose first audit has not finished": lambda: {"audits": ledger({"status": "running", "finished_at": None})},
+    "of an audit on the last day": lambda: {"audits": ledger({"as_of": to_datetime(LAST_MS)})},
+    "of a log that is known": partial(nights, {}, AGAIN),
+    "of a log that lacks offsets": partial(nights, {"records": 45}, AGAIN),
+    "of a live log": partial(nights, {}, AGAIN, source="kafka", as_of=LATER),
+    "of a damaged log": partial(nights, {}, AGAIN, quarantine=DAMAGE),
+    "of a log that lost records": partial(nights, {"end_offset": 20, "records": 20}, LAST_READ),
+    "of a log without its first segment": partial(nights, LAST_READ),
+    "of a log that was reduced": partial(nights, {}, AGAIN, checkpoints=KEPT),
 }

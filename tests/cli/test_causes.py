@@ -158,22 +158,6 @@ def test_every_cause_has_a_case():
     assert known <= set(CAUSES)
 
 
-@pytest.mark.parametrize("command", ["history", "describe", "describe --state"])
-def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command, kgroups):
-    said = "Group 'g' has no committed offsets: the brokers delete it at their next check."
-    of_two = "0m: classic 1 a; 1m: commit 50; 2m: classic 2; 1m: commit 5 of g t-1; 60m: remove"
-    of_none = f"{of_two}; 2h: remove of g t-1"
-    one_left, none_left, with_member = (
-        reader(Case("", (log_of(text)[0],), [], 0, "4.3", False))
-        for text in (of_two, of_none, f"{of_none}; 3h: classic 3 a")
-    )
-    assert said not in kgroups(f"{command} --group g", one_left)[2]
-    assert said in kgroups(f"{command} --group g", none_left)[2]
-    moment = "--until" if command == "history" else "--as-of"
-    assert said not in kgroups(f"{command} --group g {moment} 2026-09-21T13:50", none_left)[2]
-    assert said not in kgroups(f"{command} --group g", with_member)[2]
-
-
 @pytest.mark.parametrize(
     ("status", "cause"), [("unknown_topic", "topic_deleted"), ("ok", "unknown"), ("not_authorized", "unknown")]
 )

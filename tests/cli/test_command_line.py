@@ -32,6 +32,10 @@ BAD_USAGE = [
     ("history --topic \udcff", r"kgroups: --topic: '\udcff' is not UTF-8 text"),
     (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups: no folder __consumer_offsets-8 in "),
     (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
+    (
+        f"audit --engine local --lake s3://b/lake --segments {SEGMENTS}",
+        "kgroups: --engine local writes to a folder of ",
+    ),
     (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
     *(
         (f"{words} --lake {SEGMENTS}", f"kgroups: {SEGMENTS} is neither a lake nor empty: it holds ")
@@ -83,16 +87,6 @@ def test_bad_usage_gives_one_message_and_exit_code_2(line, message, capsys):
 def test_a_mistake_prints_its_screen(usage, capsys, pytestconfig):
     code = main(usage.command.split())
     usage.check(screen(code, *capsys.readouterr()), pytestconfig)
-
-
-@pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
-def test_a_schema_is_refused_at_once_without_a_catalog(line, capsys, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.cli.open_lake.may_have_catalog", lambda: False)
-    assert main([*line.split(), "--lake", "nothing"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("kgroups: there is no folder nothing: for a folder write --lake ./nothing")
-    assert err.endswith("set SPARK_CONF_DIR to a Spark configuration with a metastore\n")
 
 
 @pytest.mark.parametrize(
@@ -160,10 +154,7 @@ def test_help_names_the_default_lake(capsys):
     assert "(default: $KGROUPS_LAKE)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment(capsys, monkeypatch):
-    for line in ("--lake here/a groups", "groups --lake here/a", "--lake here/b groups --lake here/a"):
-        assert main(line.split()) == 2
-        assert capsys.readouterr().err.startswith("kgroups: no lake at here/a: there is no such folder")
+def test_the_lake_may_be_named_by_the_environment(capsys, monkeypatch):
     monkeypatch.setenv("KGROUPS_LAKE", "here/c")
     assert main(["groups"]) == 2
     assert capsys.readouterr().err.startswith("kgroups: no lake at here/c")
@@ -235,31 +226,6 @@ def test_a_process_has_the_same_exit_code_and_streams():
     done = run_python("-m", "kgroups_spark", "dump")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("kgroups: the following arguments are required: FILE|DIR")
-
-
-@pytest.mark.parametrize(
-    ("java", "message"),
-    [
-        (None, "kgroups: no Java found; Spark needs Java 17 or newer"),
-        ('openjdk version "11.0.22" 2024-01-16', "is Java 11; Spark needs Java 17 or newer"),
-        ("not a java", "printed 'not a java'; Spark needs Java 17 or newer"),
-    ],
-    ids=["no Java", "Java 11", "something else"],
-)
-def test_spark_opens_no_lake_without_java_17_or_newer(java, message, tmp_path, monkeypatch, capsys):
-    (tmp_path / "lake" / "audits").mkdir(parents=True)
-    (tmp_path / "bin").mkdir()
-    if java is not None:
-        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho '{java}' >&2\n")
-        (tmp_path / "bin" / "java").chmod(0o755)
-    by_spark = ["groups", "--engine", "spark", "--lake", str(tmp_path / "lake")]
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert main(by_spark) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert message in err
-    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("closed", one_of(">&-", "2>&-", "<&-", "<&- >&- 2>&-"))

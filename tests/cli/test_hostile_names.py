@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import json
-import re
 import shlex
 import subprocess
-from functools import cache
 
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main, parse
-from kgroups_spark.words import shell_option, shell_word, to_datetime
+from kgroups_spark.words import shell_option, shell_word
 from tests.chosen import some_of
-from tests.cli.story_reader import ArrowReader, story
+from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
-from tests.findings.logs import START, Log
-from tests.nights.nights_here import audit
 
 HOSTILE = ["\x1bc", "\rorders-etl", "\u202e", "\x9b2J", "=cmd|' /C calc'!A0", "\nkgroups: all is well", "\x1b]0;x\x07"]
 
@@ -84,50 +77,11 @@ def test_no_command_prints_control_characters(command_and_form, lake, capsys):
         assert all(json.loads(line) is not None for line in out.splitlines())
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "describe --group orders-etlx",
-        "history --group orders-etlx",
-        "export-offsets --group orders-etlx",
-        shlex.join(["history", "--all-groups", "--topic", f"{hostile('orders')}x"]),
-        "findings --group payments-ledgerx",
-    ],
-)
-def test_suggested_names_are_escaped(command, lake, capsys):
-    assert main([*shlex.split(command), "--lake", lake]) == 1
+def test_suggested_names_are_escaped(lake, capsys):
+    assert main(["findings", "--group", "payments-ledgerx", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert "; did you mean " in err
     assert (out, err.count("\n"), has_no_controls(err)) == ("", 1, True)
-
-
-def test_dump_escapes_suggested_names(capsys, monkeypatch):
-    lines = [{"group_id": "orders\x1bc", "offset": 1}]
-    monkeypatch.setattr("kgroups_spark.cli.dump._lines", lambda _: iter(lines))
-    assert main(["dump", str(SEGMENTS / "__consumer_offsets-0"), "--group", "ordersc"]) == 0
-    assert capsys.readouterr() == ("", "no record of the group 'ordersc'; did you mean $'orders\\x1bc'?\n")
-
-
-def test_csv_keeps_every_name_unchanged(lake, capsys):
-    query = "SELECT DISTINCT group_id FROM committed_offsets"
-    assert main(["sql", query, "--lake", lake, "--format", "csv"]) == 0
-    read = [row["group_id"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))]
-    assert {name[: len(each)] for name in read for each in HOSTILE if name.startswith(each)} == set(HOSTILE)
-
-
-def test_exported_offsets_are_one_row_per_line_for_kafkas_tool(lake, tmp_path, capsys):
-    """The tool splits at line feeds before it looks at quotes; it takes a carriage return in quotes (4.3.1, tried)."""
-    output = tmp_path / "offsets.csv"
-    assert main(["export-offsets", "--all-groups", "--lake", lake, "--output", str(output)]) == 0
-    err = capsys.readouterr().err
-    with output.open(newline="") as file:
-        text = file.read()
-    rows = [next(csv.reader([line])) for line in text.split("\n")[:-1]]
-    assert {len(row) for row in rows} == {4}
-    assert any(row[0].startswith("\rorders-etl") for row in rows)
-    assert not any("all is well" in row[0] or "all is well" in row[1] for row in rows)
-    assert "Kafka's tool cannot read a name with a line feed in it" in err
-    assert has_no_controls(err)
 
 
 @pytest.mark.parametrize("name", ["orders", "-x", "--help", "it's", "a\nb", "\x1bc", "名", "\u202e-"])
@@ -143,58 +97,3 @@ def _read_by_bash(words):
     script = f"printf '%s\\0' {words}"
     said = subprocess.run(["bash", "-c", script], env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True).stdout
     return said.decode().split("\0")[:-1]
-
-
-# A name is typed as it is, a suggestion can be pasted into a shell, and an empty name is visible.
-NAMES = ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "it's", "--group")
-
-
-@cache
-def odd_names():
-    """Each of NAMES is a group with a topic of that name."""
-    log = Log()
-    for number, name in enumerate(NAMES):
-        log.later(1).commit(name, name, offset=number)
-    return ArrowReader(audit(log.files).tables(), to_datetime(START))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("command", ["describe", "history", "export-offsets --output -"])
-def test_a_group_is_shown_so_that_no_two_look_alike(command, name, kgroups):
-    code, out, err = kgroups(f"{command} {shlex.quote(f'--group={name}')}", odd_names())
-    assert code == 0, err
-    if command == "describe":
-        assert re.split(" {2,}", out.splitlines()[1])[:2] == [SHOWN.get(name, name)] * 2
-
-
-SHOWN = {"": "''", "''": r"\x27\x27", "orders ": r"orders\x20", r"orders\x20": r"orders\\x20", "a\x1bc": r"a\x1bc"}
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "--group"])
-def test_a_topic_is_typed_as_it_is(name, rows):
-    topic = f"{name}:0" if name else ""
-    found = rows(shlex.join(["history", "--all-groups", "--topic", topic, "--commits"]), odd_names())
-    assert [row["topic"] for row in found] == [name]
-
-
-def test_a_suggestion_can_be_pasted(kgroups):
-    code, _, err = kgroups("describe --group orders_", odd_names())
-    assert code == 1 and "no group 'orders_' in the log" in err
-    suggested = re.search(r"did you mean (.*)\?", err)
-    words = suggested[1].split(" or ")
-    assert sorted(words) == ["'orders '", "orders"]
-    for word in words:
-        assert kgroups(f"describe --group {word}", odd_names())[0] == 0
-
-
-def test_a_name_typed_as_it_is_shown_is_suggested(kgroups):
-    alone = ArrowReader(audit(Log().commit("bills ").commit("a\x1bc").files).tables(), to_datetime(START))
-    for typed, word in ((r"bills\x20", "'bills '"), (r"a\x1bc", r"$'a\x1bc'")):
-        code, _, err = kgroups(f"describe --group '{typed}'", alone)
-        assert code == 1 and f"did you mean {word}?" in err
-
-
-def test_an_empty_name_is_visible(kgroups):
-    _, out, err = kgroups("describe --group ''", odd_names())
-    assert "group '' has no active members" in err
-    assert out.splitlines()[1].split()[:2] == ["''", "''"]

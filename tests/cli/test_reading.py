@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,7 +20,6 @@ from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import SqlError
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS, definition
 from kgroups_spark.tables.schemas import LAKE_VERSION, TABLES
-from tests.chosen import one_of
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
 from tests.views.recorded import tables_of
 
@@ -324,23 +320,6 @@ def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location, tmp_p
     with pytest.raises(SqlError):
         opened(location).sql(statement.format(folder=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
-
-
-@pytest.mark.parametrize("command", one_of("groups", "audits", "pending", "expiring", "groups --as-of 2026-11-21"))
-def test_commands_answer_without_java_and_without_loading_spark(location, command):
-    # As the process of a command ends: pyarrow's threads may abort one that waits for them.
-    ends = "print(*sys.modules, flush=True); os._exit(code)"
-    code = f"import os, sys; from kgroups_spark.cli.main import main; code = main(sys.argv[1:]); {ends}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command.split(), "--lake", location],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PATH": "", "JAVA_HOME": ""},
-    )
-    assert done.returncode == 0, done.stderr
-    loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
-    assert {"pyarrow", "kgroups_spark"} <= loaded
-    assert not loaded & {"pyspark", "py4j"}
 
 
 def test_every_table_and_view_can_be_queried_alone(location, chosen):

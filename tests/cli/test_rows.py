@@ -24,10 +24,9 @@ from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start
 from kgroups_spark.sql.reader import GroupReader, _waits, about_waiting
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.words import LAST_MS, parse_duration, to_datetime
+from kgroups_spark.words import parse_duration, to_datetime
 from tests.cli.group_questions import FINDINGS, LOOKED, Looked
 from tests.cli.story_reader import STORY_END, ArrowReader
-from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ALL, audited
 from tests.views.arrow_tables import in_duckdb
@@ -161,14 +160,6 @@ def test_help_names_every_finding_and_rows_have_the_whole_table():
     assert TABLES["findings"].schema.names == COLUMNS_OF_FINDINGS
     for name, kind in KINDS.items():
         assert f"  {name} ({kind.severity}): {kind.summary}" in EPILOG.splitlines()
-
-
-# `kgroups expiring`; made_screens.txt has its rows. The decisions themselves are tested in tests/expiry.
-@pytest.mark.parametrize("options", ["", "--retention 8d"])
-def test_a_duration_after_an_audit_of_the_last_day_ends_with_the_year_9999(tmp_path, options, capsys):
-    lake = write_lake(tmp_path / "lake", {"audits": ledger({"as_of": to_datetime(LAST_MS)})})
-    assert main(["expiring", "--lake", lake, "--within", "7d", *options.split()]) == 0
-    assert "will expire by 9999-12-31 23:59:59 UTC" in capsys.readouterr().err
 
 
 def test_the_time_left_is_in_words():

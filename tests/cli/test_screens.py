@@ -1,5 +1,6 @@
-"""Commands on the lake of the shipped segments (three weeks of a small shop's groups, whose story is known), and what
-they print: screens.txt and narrow_screens.txt. `pytest --regen` writes it again, and a person reads the difference."""
+"""Commands and what they print. screens.txt and narrow_screens.txt are of the shipped segments (three weeks of a small
+shop's groups, whose story is known), the other files of small lakes. `pytest --regen` writes them again, and a person
+reads the difference."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import io
 import json
 import shlex
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -18,34 +20,52 @@ from kgroups_spark.cli import compare
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
 from tests.cli.golden import screen, screens
-from tests.cli.group_questions import LAKES
+from tests.cli.group_questions import LAKES, WRITTEN
+from tests.cli.written_lake import write_lake
 from tests.recorded_state_logs import answers, log_dir
 
-# Screens of any width, and of terminals with 80 columns.
-SCREENS, NARROW = screens("screens"), screens("narrow_screens")
+# Screens of any width, and of terminals with 80 columns. Those without a lake's name are of the shipped segments.
+SCREENS, NARROW = [*screens("screens"), *screens("written_screens")], screens("narrow_screens")
+# Brokers of 4.4 recorded it: dead letters, redeliveries, start offsets, events.
+RECORDING = "share-4.4"
 
 
 @pytest.fixture(scope="module")
-def place(local, tmp_path_factory):
-    """The folder of the demo's lake, made without Spark."""
-    folder = tmp_path_factory.mktemp("story")
-    run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))
-    return folder
+def lakes(local, tmp_path_factory):
+    """The folder with the lake of that name, which is made without Spark."""
+
+    @cache
+    def made(name):
+        folder = tmp_path_factory.mktemp("lakes")
+        if name in WRITTEN:
+            write_lake(folder / "lake", WRITTEN[name]())
+        else:
+            segments, limit = (log_dir(RECORDING, folder / "log"), 5) if name else (SEGMENTS, None)
+            run_audit(local, AuditOptions(str(folder / "lake"), [str(segments)], share_delivery_count_limit=limit))
+        return folder
+
+    return made
 
 
-def printed(command, capsys):
-    capsys.readouterr()
-    code = main(["--lake", "./lake", *shlex.split(command)])
-    return screen(code, *capsys.readouterr())
+@pytest.fixture
+def run(lakes, capsys, monkeypatch):
+    """Runs a command on the lake of that name; returns exit code, stdout and stderr."""
+
+    def on(lake, command):
+        monkeypatch.chdir(lakes(lake))
+        capsys.readouterr()
+        code = main(["--lake", "./lake", *shlex.split(command)])
+        return code, *capsys.readouterr()
+
+    return on
 
 
-@pytest.mark.parametrize("wanted", [*SCREENS, *NARROW], ids=lambda wanted: wanted.command)
-def test_a_command_prints_its_screen(wanted, place, capsys, monkeypatch, pytestconfig):
-    monkeypatch.chdir(place)
+@pytest.mark.parametrize("wanted", [*SCREENS, *NARROW], ids=lambda wanted: f"{wanted.lake}: {wanted.command}")
+def test_a_command_prints_its_screen(wanted, run, monkeypatch, pytestconfig):
     if wanted in NARROW:
         width = None if "--wide" in wanted.command else 80
         monkeypatch.setattr("kgroups_spark.cli.output.screen_width", lambda _: width)
-    wanted.check(printed(wanted.command, capsys), pytestconfig)
+    wanted.check(screen(*run(wanted.lake, wanted.command)), pytestconfig)
 
 
 # Commands on groups of small lakes in memory, and what they print: made_screens.txt.
@@ -117,33 +137,9 @@ def test_rows_have_all_columns():
     assert set(Difference._fields) == set(compare.COLUMNS)
 
 
-# Commands about share groups, on what brokers of 4.4 recorded: dead letters, redeliveries, start offsets, events.
-RECORDING = "share-4.4"
-
-
-@pytest.fixture(scope="module")
-def lake(local, tmp_path_factory):
-    place = tmp_path_factory.mktemp("share")
-    segments = str(log_dir(RECORDING, place / "log"))
-    run_audit(local, AuditOptions(lake=str(place / "lake"), segments=[segments], share_delivery_count_limit=5))
-    return str(place / "lake")
-
-
-def printed_of(lake, capsys, *arguments):
-    capsys.readouterr()
-    code = main([arguments[0], "--lake", lake, *arguments[1:]])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-@pytest.mark.parametrize("wanted", screens("share_screens"), ids=lambda wanted: wanted.command)
-def test_a_command_on_share_groups_prints_its_screen(wanted, lake, capsys, pytestconfig):
-    wanted.check(screen(*printed_of(lake, capsys, *wanted.command.split())), pytestconfig)
-
-
-def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake, capsys):
+def test_a_group_that_rejects_has_its_dead_letters_one_by_one(run):
     """The scenario rejects every third record of one group and none of another."""
-    code, out, err = printed_of(lake, capsys, "dead-letters", "--fail-if-any", "--format", "json")
+    code, out, err = run("of share groups", "dead-letters --fail-if-any --format json")
     found = {}
     for row in map(json.loads, out.splitlines()):
         found.setdefault(row["group_id"], []).extend(range(row["first_offset"], row["last_offset"] + 1))
@@ -152,8 +148,8 @@ def test_a_group_that_rejects_has_its_dead_letters_one_by_one(lake, capsys):
     assert (code, err.startswith("16 records of 2 share groups (")) == (4, True)
 
 
-def test_start_offsets_are_exported_as_brokers_report_them(lake, capsys):
-    _, out, err = printed_of(lake, capsys, "export-offsets", "--all-groups")
+def test_start_offsets_are_exported_as_brokers_report_them(run):
+    _, out, err = run("of share groups", "export-offsets --all-groups")
     reported = {
         (group, one["topic"], str(one["partition"]), str(one["start_offset"]))
         for group, offsets in answers()[RECORDING]["share_offsets"].items()

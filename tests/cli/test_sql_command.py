@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import shlex
 import subprocess
 import sys
 
@@ -16,21 +15,13 @@ import pytest
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.sql import statements
 from tests.chosen import one_of
-from tests.cli.golden import screen, screens
 from tests.cli.written_lake import ledger, write_lake
-from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
-
-
-@pytest.mark.parametrize("wanted", screens("sql_screens"), ids=lambda wanted: wanted.command)
-def test_a_command_prints_its_screen(wanted, lake, capsys, pytestconfig):
-    code = main([*shlex.split(wanted.command), "--lake", lake])
-    wanted.check(screen(code, *capsys.readouterr()), pytestconfig)
 
 
 def kgroups_sql(*arguments, python=("-m", "kgroups_spark"), **options):
@@ -166,12 +157,6 @@ def test_tables_and_describe_list_tables_views_functions_and_columns(lake, capsy
         assert all(row["type"] and row["what"] for row in columns)
 
 
-def test_without_a_finished_audit_there_are_no_rows(tmp_path, capsys):
-    empty = {"audits": ledger({"status": "running"})}
-    assert main(["sql", "--lake", write_lake(tmp_path / "lake", empty), "SELECT * FROM groups"]) == 0
-    assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
-
-
 @pytest.mark.parametrize("leave", one_of(b"\x04", b"exit\n", b"QUIT;\n", b".q\n"))
 def test_the_prompt_on_a_terminal(leave, lake):
     """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it; exit does."""
@@ -219,10 +204,3 @@ def until(terminal, text):
         assert select.select([terminal], [], [], 60)[0], f"no {text!r} in {shown!r}"
         shown += os.read(terminal, 4096).decode()
     return shown
-
-
-def test_a_lag_that_an_audit_could_know_is_not_explained(tmp_path, capsys):
-    ends = rows_of("topic_offsets", {"topic": "t", "log_end_offset": 9, "status": "ok"})
-    live = write_lake(tmp_path / "live", tables_of("kip848-4.3") | {"audits": ledger({}), "topic_offsets": ends})
-    assert main(["sql", "--lake", live, "SELECT lag FROM lag"]) == 0
-    assert "lag is null" not in capsys.readouterr().err

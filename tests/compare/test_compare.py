@@ -3,7 +3,6 @@ and what both would expire."""
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
@@ -15,12 +14,11 @@ from kgroups_spark.audit.run import run_audit
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import seed
-from tests.coordinator.generated_logs import answers, place, replayed, segments
+from tests.coordinator.generated_logs import answers, place, segments
 from tests.coordinator.oracle_answers import fails
 from tests.coordinator.oracle_differences import expected
-from tests.expiry.frames import clean_up
 from tests.logs.log_files import checkpoint_of
-from tests.nights.nights_here import write_files
+from tests.nights.nights_here import How, audit, write_files
 
 # Logs without an offsets partition in common, and partitions of them with differences of most kinds. FAILS is one that
 # one release alone loads.
@@ -28,7 +26,6 @@ RICH = (("adversarial-4002", 15), ("adversarial-4004", 4), ("adversarial-loadabl
 FAILS = ("adversarial-4007", 23)
 ALL = tuple(each for each in segments() if each[0] in {*dict(RICH), FAILS[0], "compacted-3005"})
 DAY_MS = 86_400_000
-Shards = tuple[tuple[str, int], ...]
 AS_OF_MS = 1_700_500_000_000
 A, B = "4.3.1", "3.9.2"
 
@@ -103,26 +100,18 @@ def test_decisions_of_expiry_equal_those_of_each_release_alone(found, shards):
 
 
 def judgements(version, shards):
-    """Decision, and time, of every offset in partitions that both releases load."""
-    judged = {}
+    """Decision, and time, of every offset in partitions that both releases load, by an audit of this release alone."""
     failing = {n for each in (A, B) for n, answer in answered(each, shards).items() if fails(answer)}
-    for log, answer in answers(version):
-        number = answer["partition"]
-        if (log, number) not in shards or number in failing:
-            continue
-        tables = ms_rows(replayed(version)[0][log, number])
-        for row in clean_up(tables, as_of=AS_OF_MS, retention_ms=DAY_MS, release_version=version)[0]:
-            key = (number, row["group_id"], row["topic"], row["partition"])
-            judged[key] = (row["reason"] if row["decision"] == "expire" else "keep", row["expires_at"])
-    return judged
-
-
-def ms_rows(tables):
-    names = ("groups", "group_members", "committed_offsets", "pending_offsets")
-    rows = {name: tables.rows(name) for name in names}
-    for row in rows["groups"]:
-        row["topology"] = None if row["topology"] is None else json.loads(row["topology"])
-    return rows
+    files = {path: data for each in shards for path, data in segments()[each].items()}
+    rows = audit(files, How(version, retention_ms=DAY_MS, as_of=AS_OF_MS)).rows("offset_expiry")
+    return {
+        (row["offsets_partition"], row["group_id"], row["topic"], row["partition"]): (
+            row["reason"] if row["decision"] == "expire" else "keep",
+            row["expires_at"],
+        )
+        for row in rows
+        if row["offsets_partition"] not in failing
+    }
 
 
 def test_one_group_alone_is_compared_as_among_all(lake, found):

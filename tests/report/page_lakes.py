@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kgroups_spark.report.page import groups_of, html
 from kgroups_spark.report.sections import (
     Answers,
     Section,
+    day_of,
     expiring_section,
     findings_section,
+    groups_section,
+    if_empty_section,
     lag_section,
     moves_section,
+    offsets_topic_section,
     rebalances_section,
     removals_section,
+    sections,
     share_groups_section,
     transactional_ids_section,
     transactions_section,
 )
 from tests.report.made_lakes import AS_OF, DAY, Row, audit_row, event_row, expiry_row, group_row, partition_read
 
-Part = Callable[[Answers], Section]
+Part = Callable[[Answers], Section | Sequence[Section | str]]
+
+
+def parts(*some: Part) -> Part:
+    def all_of(answers: Answers) -> list[Section | str]:
+        made = (part(answers) for part in some)
+        return [each for of_part in made for each in ([of_part] if isinstance(of_part, Section) else of_part)]
+
+    return all_of
+
+
+def head(title: str | None = None) -> Part:
+    """The page's title, and the facts above its sections."""
+    return lambda answers: [
+        text for _, text in re.findall(r"<(title|h1|span)>(.*?)</", html(answers, "/srv/lake", title))
+    ]
+
+
+def each_group(answers: Answers) -> list[Section]:
+    groups, _ = groups_of(answers, lambda _: True)
+    return [Section(group.anchor, f"{group.name}: {group.facts}", [group.anchor], group.tables) for group in groups]
+
+
 FINDING = {"finding": "ghost_member", "severity": "error", "detail": "d", "audit_id": 1}
 # The second audit is maintenance.
 LOOKED = [audit_row(rows_added={"findings": 1}), audit_row(audit_id=2, rows_added={})]
@@ -211,12 +240,110 @@ def waiting() -> dict[str, Any]:
     }
 
 
+def first_record() -> dict[str, Any]:
+    """A log that begins within an hour, of which traffic is counted."""
+    first = AS_OF - 3 * DAY - DAY / 288
+    counts = {"transactional_commits": 0, "tombstones": 0, "other_records": 0, "bytes": 9}
+    commit = {"offsets_partition": 0, "group_id": "g"}
+    return {
+        "audits": [audit_row([partition_read(records=2)], newest_log_timestamp=AS_OF)],
+        "offset_commits": [commit | {"log_offset": n, "log_timestamp": at} for n, at in enumerate([first, AS_OF])],
+        "group_traffic": [commit | counts | {"hour": at.replace(minute=0), "commits": 1_200} for at in (first, AS_OF)],
+    }
+
+
+def moves_since(begins: datetime, *days: datetime) -> dict[str, Any]:
+    """An offset that moved on each of these days, in a log that begins then."""
+    events = [moved("offset_rewound", 9, 4, event_timestamp=day, log_timestamp=day) for day in days]
+    return {"group_traffic": [{"group_id": "g", "hour": begins}], "group_events": events}
+
+
+def events_of_groups() -> dict[str, Any]:
+    owned, far = {"topic": "t", "partition": 0}, {"cause": "unknown", "log_offset": 6}
+    member = {"group_id": "a b", "member_id": "m-1", "client_id": "client-7", "client_host": "/10.0.0.7"}
+    member |= {"log_offset": 3, "log_timestamp": AS_OF - DAY, "group_type": "classic", "is_removed": False}
+    moves = ((0, 45_608, 41_719), (1, 60_247, 55_839), (2, 9, 3))
+    changes = ("Stable", "Reconciling"), ("Reconciling", "Stable")
+    return {
+        "groups": [group_row("a b", state="Stable", member_count=1), group_row("quiet")],
+        "offset_expiry": [
+            expiry_row("a b", **owned, committed_offset=1234),
+            expiry_row("a b", topic="t", partition=1),
+            # No client sees a negative offset.
+            expiry_row("a b", topic="t", partition=2, committed_offset=-1),
+        ],
+        "group_member_versions": [member | {"assigned_partitions": [owned | {"topic_id": None}]}],
+        "group_events": [
+            event_row("state_changed", "a b", value_before="Empty", value_after="Stable", log_offset=3),
+            event_row("member_joined", "a b", member_id="m-1", log_offset=3, event_index=1),
+            moved("offset_rewound", 9, 4, "a b", cause="unknown", log_offset=5),
+            *(
+                moved("offset_rewound", *offsets, "a b", topic="u", partition=p, event_index=p, **far)
+                for p, *offsets in moves
+            ),
+            event_row("group_removed", "gone", cause="expired", value_before="Empty"),
+            *(
+                event_row("state_changed", "moody", value_before=before, value_after=after, log_offset=n)
+                for n, (before, after) in enumerate(changes)
+            ),
+        ],
+    }
+
+
+def found_to_hang() -> dict[str, Any]:
+    """Transactions of four producers, what two audits found about them, and maintenance since."""
+    place = {"offsets_partition": 0, "severity": "warning", "detail": "d"}
+    findings = [(1, "hanging_transaction", 1, 10), (2, "hanging_transaction", 2, 20)]
+    findings += [(2, "two_open_producers", 3, 30), (2, "hanging_transaction", 4, 39)]
+    named = ("audit_id", "finding", "producer_id", "log_offset")
+    return {
+        "audits": [
+            audit_row(audit_id=1, rows_added={"findings": 1}),
+            audit_row(audit_id=2, rows_added={"findings": 3}),
+            audit_row(audit_id=3, rows_added={}),
+        ],
+        "open_transactions": [
+            {"producer_id": n, "transaction_start_offset": 10 * n, "open_since": AS_OF - 300 * DAY} for n in range(1, 5)
+        ],
+        "findings": [place | dict(zip(named, each, strict=True)) for each in findings],
+    }
+
+
+MIDNIGHT = day_of(AS_OF)
+BOTH = ({"offsets_partition": 0}, {"offsets_partition": 7})
+CLUSTER = "kQ3X_-7bTfG"
 MOVES = ("no_members", "self_assigned", "with_members", "transaction", "topic_recreated", "unknown")
 REMOVALS = ("expired", "probably_expired", "group_deleted", "offset_deleted", "topic_deleted", "unknown")
 LATE = {"expires_at": AS_OF + 89 * DAY, "expires_at_if_empty": AS_OF + 89 * DAY, "retention_ms": 90 * 86_400_000}
 NEW_YEARS_EVE = datetime(9999, 12, 31, 12, tzinfo=UTC)
 LAKES: dict[str, tuple[Part | None, dict[str, Any]]] = {
-    "nothing": (None, {}),
+    "nothing": (sections, {}),
+    "an audit of rules": (head(), {"audits": [audit_row(audit_id=12)]}),
+    "a cluster": (head(), {"audits": [audit_row(cluster_id=CLUSTER)]}),
+    "a cluster with a title": (head("orders, Frankfurt"), {"audits": [audit_row(cluster_id=CLUSTER)]}),
+    "a log whose first record is within an hour": (parts(head(), offsets_topic_section), first_record()),
+    "a log that is longer than the plot": (moves_section, moves_since(AS_OF - 90 * DAY, AS_OF - 29.9 * DAY, AS_OF)),
+    "a log that begins at midnight": (moves_section, moves_since(MIDNIGHT - 3 * DAY, AS_OF - 3 * DAY, AS_OF)),
+    "a log that begins after the audit": (moves_section, moves_since(AS_OF + 3 * DAY, AS_OF)),
+    "a group in two offsets partitions": (
+        parts(head(), if_empty_section, groups_section),
+        {
+            "groups": [group_row(state="Stable", member_count=1), group_row(offsets_partition=7)],
+            "offset_expiry": [expiry_row(expires_at=None, expires_at_if_empty=AS_OF, **each) for each in BOTH],
+        },
+    ),
+    "groups and their events": (each_group, events_of_groups()),
+    "a group with many offsets and events": (
+        each_group,
+        {
+            "groups": [group_row()],
+            "offset_expiry": [expiry_row(partition=number) for number in range(40)],
+            "group_events": [
+                moved("offset_removed", 5, None, topic=f"t{n:02}", cause="expired", log_offset=n) for n in range(20)
+            ],
+        },
+    ),
+    "transactions that audits found to hang": (transactions_section, found_to_hang()),
     "findings before maintenance": (findings_section, {"audits": LOOKED, "findings": [FINDING]}),
     "no findings since": (
         findings_section,

@@ -15,29 +15,12 @@ from kgroups_spark.report.page import report_page
 from tests.chosen import one_of
 from tests.report.made_lakes import HOSTILE, asked, hostile_lake, many_groups, tables
 
-# Debian's Chromium, driven by Playwright: what it says on its console and what it asks the network for.
-
-
+# Debian's Chromium, driven by Playwright.
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 FLAGS += ("--disable-sync", "--disable-dev-shm-usage", "--no-first-run")
 
 DESKTOP, PHONE = (1280, 900), (375, 812)
-
-
-def browser_path():
-    """The browser. Raises AssertionError that says what to install."""
-    found = next((path for path in map(shutil.which, NAMES) if path), None)
-    assert found, f"none of {', '.join(NAMES)} is on the PATH: the report is tested in one; apt-get install chromium"
-    return found
-
-
-@contextmanager
-def chromium():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path(), args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 @dataclass
@@ -77,8 +60,12 @@ WIDER = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).leng
 
 @pytest.fixture(scope="module")
 def browser():
-    with chromium() as started:
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    assert path, f"none of {', '.join(NAMES)} is on the PATH: the report is tested in one; apt-get install chromium"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield started
+        started.close()
 
 
 @pytest.fixture(scope="module")
