@@ -67,7 +67,7 @@ soak: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "soak or law" $(SOAK_TESTS)
 	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
 
-kafka-watch: $(VENV)/.installed
+kafka-watch: $(VENV)/.installed-test
 	@$(BIN)/python -m tests.kafka_watch $(KAFKA_WATCH_ARGS)
 
 docs: $(VENV)/.installed

@@ -54,11 +54,7 @@ def _written(file: Path, issued: trustme.LeafCert) -> Path:
 # Kafka's own jars from Maven Central, in the project's cache: a broker, its tools and the Java clients.
 # kafka-tools has the dump tools of 4.x, kafka-streams the streams client; both are asked for what they bring.
 # `exactly_once` is known to the streams clients up to 3.9.
-MODULES: Mapping[str, tuple[str, ...]] = {
-    "4.3.1": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-tools", "org.apache.kafka:kafka-streams"),
-    "4.4.0": ("org.apache.kafka:kafka_2.13",),
-    "3.9.2": ("org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-streams"),
-}
+MORE_MODULES: Mapping[str, tuple[str, ...]] = {"4.3.1": ("kafka-tools", "kafka-streams"), "3.9.2": ("kafka-streams",)}
 # Kafka's own choice for its log, log4j, is not among what its modules ask for.
 LOGGER = "org.slf4j:slf4j-simple:1.7.36"
 # Dependencies of these modules that neither brokers in KRaft mode nor our clients load: Connect and its web server,
@@ -79,7 +75,7 @@ NOT_NEEDED = (
 
 def kafka_jars(release: str) -> list[str]:
     """The class path of a release, downloaded when it is not there. Raises RuntimeError with what Ivy said."""
-    modules = [f"{module}:{release}" for module in MODULES[release]]
+    modules = [f"org.apache.kafka:{name}:{release}" for name in ("kafka_2.13", *MORE_MODULES.get(release, ()))]
     return downloaded_jars(f"kafka-{release}", asked_for([*modules, LOGGER], "default", NOT_NEEDED))
 
 

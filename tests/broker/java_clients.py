@@ -28,9 +28,10 @@ Slot = tuple[str, int]
 
 
 class JavaClients:
-    """`admin`: Kafka's Admin. `kafka`: the package org.apache.kafka. A context manager."""
+    """`admin`: Kafka's Admin, unless there is no `address`. `kafka`: the package org.apache.kafka. A context
+    manager."""
 
-    def __init__(self, address: str, release: str = RELEASE) -> None:
+    def __init__(self, address: str | None, release: str = RELEASE) -> None:
         (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
         port, token, self._process = launch_gateway(
             jarpath=str(py4j),
@@ -46,7 +47,8 @@ class JavaClients:
         )
         self.jvm = self._gateway.jvm
         self.kafka = self.jvm.org.apache.kafka
-        self._speak_to(address)
+        if address:
+            self._speak_to(address)
 
     def _speak_to(self, address: str) -> None:
         self.address = address
