@@ -215,6 +215,9 @@ def test_topics_are_unique_and_sorted_and_partitions_sorted():
     assert member["subscribed_topics"] == ["a", "aa", "b"]
     assigned = [(each["topic"], each["partition"]) for each in member["assigned_partitions"]]
     assert assigned == [("b", -1), ("b", 1), ("b", 1), ("b", 5)]
+    twice = bytes.fromhex("0000 00000002 0001 61 0001 61 00000000")
+    ((_, (member,)),) = by_columns(read([(KEY, value_of(subscription=twice))]))
+    assert member["subscribed_topics"] == ["a"]
 
 
 def test_a_value_of_megabytes_among_small_ones():
