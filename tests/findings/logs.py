@@ -108,10 +108,17 @@ class Log:
         )
         return self.append(record(2, {"group": group}, value | {"members": list(members)}, version=3))
 
-    # Consumer, share and streams groups: in words (tests/logs/in_words.py).
+    # Consumer, share and streams groups; tests/logs/in_words.py has them in words.
+
+    def group_epoch(self, group: str, epoch: int, record_type: int = 3) -> Log:
+        return self.append(record(record_type, {"groupId": group}, {"epoch": epoch}))
 
     def member(self, group: str, member: str, *topics: str, record_type: int = 5, **fields: Any) -> Log:
         return self.append(member_record(member, *topics, group=group, record_type=record_type, **fields))
+
+    def current(self, group: str, member: str, *, epoch: int = 2, state: int = 0, record_type: int = 8) -> Log:
+        value = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": state, "assignedPartitions": []}
+        return self.append(record(record_type, {"groupId": group, "memberId": member}, value))
 
     def gone(self, record_type: int, group: str, member: str | None = None) -> Log:
         key = {"group" if record_type == 2 else "groupId": group}

@@ -20,6 +20,9 @@ record is of group g, which is a consumer group, until "group h", "share group s
     wide 100                     the same of 28 members, whose names have that size
     generation 2 a=t:0+1 b       a classic group's record: members with what they are assigned; "a/i": instance i;
                                  "of=t+u" after a member: its topics, if they are not only t
+    removed a b, no generation   all tombstones of a group with these members, the tombstone of a classic group
+    matching t.* t u             the topics that match an expression; "clock": a record of group clock
+    night                        an audit reads the log up to here
     value 10, tombstone 10       a row of offset_commits whose log offset is its second; "pending 10": in a transaction
                                  of producer 7, which "marker 15 committed 10" ends: its log offset, where it began
     TABLE column=value           a row of a table; "every TABLE column=value" in the file's head is what its rows have

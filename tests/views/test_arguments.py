@@ -15,19 +15,13 @@ from tests.cli.written_lake import ledger, waiting
 from tests.views.arrow_tables import InSpark, with_known_history
 from tests.views.recorded import tables_of
 
+STATES = ("groups", "group_members", "committed_offsets", "pending_offsets", "share_partitions", "transactional_ids")
 CASES = {
-    "groups_as_of": "count(*), sum(log_offset), min(known)",
-    "group_members_as_of": "count(*), sum(log_offset), min(known)",
-    "committed_offsets_as_of": "count(*), sum(log_offset), min(known)",
-    "pending_offsets_as_of": "count(*), sum(log_offset), min(known)",
-    "ends_as_of": "count(*), sum(end_offset)",
-    "log_ends_as_of": "count(*), sum(end_offset)",
-    "state_log_ends_as_of": "count(*), sum(end_offset)",
+    **{f"{name}_as_of": "count(*), sum(log_offset), min(known)" for name in STATES},
+    **{f"{name}_as_of": "count(*), sum(end_offset)" for name in ("ends", "log_ends", "state_log_ends")},
     "state_known_as_of": "count(*), min(known)",
     "share_records_as_of": "count(*), sum(log_offset)",
-    "share_partitions_as_of": "count(*), sum(log_offset), min(known)",
     "share_batches_as_of": "count(*), sum(first_offset), min(known)",
-    "transactional_ids_as_of": "count(*), sum(log_offset), min(known)",
     "expiring": "count(*), sum(log_offset)",
 }
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
@@ -44,9 +38,10 @@ NAMES = (
     "log",
     "group_id",
     "log_offset",
-    "group_versions",
+    "begins",
+    "audits",
 )
-NAMES += ("numbered", "audits", "topics", "offset_expiry", "text", "letter", "unit", "hash", "groups", "begins")
+NAMES += ("numbered", "topics", "offset_expiry", "text", "letter", "unit", "hash", "groups", "group_versions")
 
 
 def is_callers(name):
