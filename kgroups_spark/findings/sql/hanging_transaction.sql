@@ -5,7 +5,7 @@
 -- Until it ends, consumers get UNSTABLE_OFFSET_COMMIT for {offset_count:counted offset} of {groups:some}, and nothing after
 -- it in this partition is compacted. If its application is gone: kafka-transactions.sh --bootstrap-server HOST:PORT abort
 -- --topic __consumer_offsets --partition {offsets_partition} --start-offset {log_offset}][{outside:counted offset} of
--- {group_id} were written by producer {producer_id} outside any transaction, the first at {since:time}. A Java
+-- {group_id} {outside:was|were} written by producer {producer_id} outside any transaction, the first at {since:time}. A Java
 -- coordinator waits for a marker that will never be written, and consumers get UNSTABLE_OFFSET_COMMIT. No client may
 -- use an idempotent producer on __consumer_offsets. Deleting the offsets ends the wait: kafka-consumer-groups.sh
 -- --bootstrap-server HOST:PORT --delete-offsets --group {group_id:word} --topic TOPIC:PARTITION]

@@ -1,7 +1,7 @@
 -- warning by moved: committed offsets moved ahead without reading: records are never read
 --
 -- {topic}-{partition} of {group_id} was moved ahead from {offset_before} to {offset_after}[ at {since:time}], while no member
--- read it: up to {records:counted record} are never read.[ So were {others:counted other offset} in the records of this
+-- read it: up to {records:counted record} {records:is|are} never read.[ So were {others:counted other offset} in the records of this
 -- audit.] If nobody meant to, keep a copy and move the group back before the topic deletes them. When, and why as far as the
 -- log shows: kgroups history {group_id:option}
 
