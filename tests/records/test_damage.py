@@ -392,20 +392,25 @@ def reported(log, chunk_bytes):
 
 def spoilt(rng):
     """Recorded or made batches with damage that the reader reports."""
-    made = [
-        batch(
-            3 * i,
-            [(b"k", bytes(rng.choice([1, 90, 700])))],
-            codec=rng.choice([0, 0, 0, 5]),
-            count=rng.choice([1, 1, 1, -1, 2**31 - 1]),
-            last_offset_delta=rng.choice([0, 2]),
-        )
-        for i in range(30)
-    ]
-    data = rng.choice([b"".join(made), rng.choice(LOGS)[:9000]]) + bytes(rng.choice([0, 0, 1, 60, 61, 2000]))
+    if rng.random() < 0.5:
+        log = rng.choice(LOGS)
+        data = bytearray(log[: rng.choice([2000, 9000])])
+    else:
+        made = [
+            batch(
+                3 * i,
+                [(b"k", bytes(rng.choice([1, 90, 700])))],
+                codec=rng.choice([0, 0, 0, 5]),
+                count=rng.choice([1, 1, 1, -1, 2**31 - 1]),
+                last_offset_delta=rng.choice([0, 2]),
+            )
+            for i in range(30)
+        ]
+        data = bytearray(b"".join(made))
+    data += bytes(rng.choice([0, 0, 1, 60, 61, 2000]))
     for _ in range(rng.choice([1, 2, 3])):
-        data = damaged({"": data}, rng)[""]
-    return data
+        data = bytearray(damaged({"": bytes(data)}, rng)[""])
+    return bytes(data)
 
 
 @pytest.mark.parametrize("seed", some_of(10, *range(150)))
