@@ -73,7 +73,7 @@ def _answer(listener: socket.socket, context: ssl.SSLContext, seen: list[Any]) -
                 names = dict(connection.getpeercert() or {}).get("subjectAltName", ())
                 cipher = connection.cipher()
                 assert cipher
-                client = str(names[0][1]) if names else None  # type: ignore[index]
+                client = str(names[0][1]) if names else None
                 seen.append(Handshake(str(connection.version()), cipher[0], client))
                 connection.sendall(b"x")
         except OSError:
