@@ -2,14 +2,11 @@
 # make test   everything that is tested        make lint   ruff, mypy, mkdocs        make clean   removes what these made
 # make test-fast  what needs neither Spark nor brokers, nor another process that takes long to start
 # make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), laws by
-#             hypothesis with 20 times the examples (those marked `law`), then runs that are disturbed in one process
-#             (--disturbances 1000: kills, and stalls with a take-over; without a JVM), the
-#             same by Spark and Delta (--beside-spark 100).
-#             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5" shorten it; --seed N
-#             repeats what a run printed.
+#             hypothesis with 20 times the examples (those marked `law`). SOAK_TESTS="-k maintain" shortens it.
 #             Only here: all releases, logs, recordings, seeds and cuts of the laws over logs, of which each run of
 #             `make test` takes others; each command in each form over large, long and hostile lakes;
-#             clearing up, the next night and upkeep after a kill at every commit point; ten nights in one lake; a rebuild
+#             clearing up, the next night and upkeep after a kill at every commit point; nights that are
+#             disturbed hundreds of times, by Spark as well; ten nights in one lake; a rebuild
 #             killed before every table; every size of a full disk; a lake in a Hive metastore; upkeep by Spark, but for
 #             two tables; Spark's nights after a log was cut back; audits by Spark's tasks of all nights of both
 #             coordinators; nights of each of two releases, and those around the expiry (`make test` has one of the four); state
@@ -65,7 +62,6 @@ endif
 
 soak: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "soak or law" $(SOAK_TESTS)
-	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
 
 kafka-watch: $(VENV)/.installed-test
 	@$(BIN)/python -m tests.kafka_watch $(KAFKA_WATCH_ARGS)

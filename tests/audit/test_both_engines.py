@@ -18,7 +18,6 @@ from kgroups_spark.replay import ranges, shard_states
 from kgroups_spark.spark.tasks import Processes
 from kgroups_spark.tables.schemas import TABLES
 from tests.crash.commit_points import assert_lake_is_sound, audit
-from tests.crash.soak import recorded_logs
 from tests.nights.lakes import contents, copy_until, in_segments, rows
 from tests.recorded_logs import unpacked
 
@@ -59,7 +58,7 @@ def assert_same(one, other):
 @pytest.mark.in_turn("a lake of two engines")
 def test_a_lake_may_change_its_engine_every_night(spark, local, chosen, tmp_path):
     """With a rebuild and upkeep after the nights. In a soak every recorded log, in more nights."""
-    logs = [Path(str(SEGMENTS)), *(recorded_logs(tmp_path / "logs") if chosen.every else ())]
+    logs = [Path(str(SEGMENTS)), *(sorted(unpacked(tmp_path / "logs").iterdir()) if chosen.every else ())]
     shares = (0.3, 0.5, 0.7, 1.0) if chosen.every else (0.5, 1.0)
     for number, log in enumerate(logs):
         one_after_the_other(spark, local, log, shares, tmp_path / str(number))

@@ -95,8 +95,31 @@ def answers(clients: JavaClients, release: str, slots: Iterable[Slot]) -> Json:
         "transactions": asked.transactions(),
         "topic_ids": {topic_id: name for name, topic_id in asked.topic_ids.items()},
         "log_offsets": log_offsets(clients, slots),
-        "share_start_offsets": {name: asked.share_offsets(name) for name in groups if name not in with_offsets},
+        "share_offsets": {name: asked.share_offsets(name) for name in groups if name not in with_offsets},
     }
+
+
+# By type of a group the request that describes it, its version and its field for names.
+DESCRIBE = {
+    "classic": ("DescribeGroups", 5, "groups"),
+    "consumer": ("ConsumerGroupDescribe", 1, "groupIds"),
+    "share": ("ShareGroupDescribe", 1, "groupIds"),
+    "streams": ("StreamsGroupDescribe", 0, "groupIds"),
+}
+
+
+def listed(clients: JavaClients) -> dict[str, Json]:
+    """The broker's groups by name, without what their coordinator says of them."""
+    answer = clients.request("ListGroups", 5, statesFilter=[], typesFilter=[])
+    assert answer["errorCode"] == 0, answer
+    return {each["groupId"]: each | {"groupType": each["groupType"].lower()} for each in answer["groups"]}
+
+
+def described(clients: JavaClients, kind: str, names: list[str]) -> dict[str, Json]:
+    """Groups of a type, as the protocol has them."""
+    request, version, field = DESCRIBE[kind]
+    answer = clients.request(request, version, **{field: names}, includeAuthorizedOperations=False)
+    return {group["groupId"]: group for group in answer["groups"]}
 
 
 class Asking:
@@ -111,121 +134,67 @@ class Asking:
 
     def groups(self) -> Json:
         """All groups: classic ones as every release describes them, the others with their epochs, too."""
-        listed = {each.groupId(): each for each in self.clients.each(self.admin.listGroups().all().get())}
-        kinds = {name: str(listing.type().get()).lower() for name, listing in listed.items()}
         found: Json = {}
-        for kind in sorted(set(kinds.values())):
-            describe: Callable[[list[str]], Json] = getattr(self, f"_{kind}")
-            found |= describe([name for name, each in kinds.items() if each == kind])
-        for name, listing in listed.items():
-            if found[name]["state"] != str(listing.groupState().get()):
-                raise LogMoved(f"{name} is listed as {listing}, described as {found[name]}")
-            found[name]["group_type"], found[name]["simple"] = kinds[name], listing.isSimpleConsumerGroup()
-            found[name]["protocol_type"] = str(listing.protocol()) or None
+        by_name = listed(self.clients)
+        for kind in sorted({each["groupType"] for each in by_name.values()}):
+            names = [name for name, each in by_name.items() if each["groupType"] == kind]
+            for name, group in described(self.clients, kind, names).items():
+                state, listed_state = group["groupState"], by_name[name]["groupState"]
+                if group["errorCode"] or state != listed_state:
+                    raise LogMoved(f"{name} is listed as {listed_state}, described as {group}")
+                protocol_type = by_name[name]["protocolType"] or None
+                found[name] = {
+                    "group_type": kind,
+                    "state": state,
+                    "protocol_type": protocol_type,
+                    "simple": kind == "classic" and protocol_type is None,
+                    "members": {each["memberId"]: self._member(kind, group, each) for each in group["members"]},
+                    **self._of_type(kind, group),
+                }
         return dict(sorted(found.items()))
 
-    def _wire(self, request: str, version: int, field: str, names: list[str]) -> dict[str, Json]:
-        """The broker's answer to a request, by group."""
-        answer = self.clients.request(request, version, **{field: names}, includeAuthorizedOperations=False)
-        return {group["groupId"]: group for group in answer["groups"]}
+    def _of_type(self, kind: str, group: Json) -> Json:
+        if kind == "classic":
+            return {"protocol": group["protocolData"] or None}
+        epochs = {"group_epoch": group["groupEpoch"], "assignment_epoch": group["assignmentEpoch"]}
+        if kind != "streams":
+            return epochs
+        names = sorted(each["subtopologyId"] for each in group["topology"]["subtopologies"])
+        return epochs | {"topology": {"epoch": group["topology"]["epoch"], "subtopologies": names}}
 
-    def _classic(self, names: list[str]) -> Json:
-        described, wire = (
-            self.admin.describeClassicGroups(names).all().get(),
-            self._wire("DescribeGroups", 5, "groups", names),
-        )
-        return {name: self._classic_group(described[name], wire[name]) for name in names}
-
-    def _classic_group(self, group: Any, wire: Json) -> Json:
-        members = {}
-        for member in self.clients.each(group.members()):
-            members[member.consumerId()] = {
-                **_of_member(member),
-                "group_instance_id": _or_none(member.groupInstanceId()),
-                "assigned": self._slots(member.assignment()),
+    def _member(self, kind: str, group: Json, member: Json) -> Json:
+        found = {"client_id": member["clientId"], "client_host": member["clientHost"]}
+        if kind == "classic":
+            return found | self._classic_member(group["protocolType"] == "consumer", member)
+        found |= {"rack_id": member["rackId"], "member_epoch": member["memberEpoch"]}
+        if kind == "streams":
+            found |= {"topology_epoch": member["topologyEpoch"], "process_id": member["processId"]}
+            found |= {
+                "assigned_tasks": _tasks(member["assignment"]),
+                "target_tasks": _tasks(member["targetAssignment"]),
             }
-        for each in wire["members"] if wire["protocolType"] == "consumer" else ():
-            members[each["memberId"]]["subscribed_topics"] = self._subscribed(each["memberMetadata"])
-        return {"state": str(group.state()), "protocol": group.protocolData() or None, "members": members}
+        else:
+            found["subscribed_topics"] = sorted(member["subscribedTopicNames"])
+            found["assigned"] = _slots(member["assignment"])
+        if kind == "consumer":
+            found["subscribed_regex"] = member["subscribedTopicRegex"] or None
+            found["uses_classic_protocol"] = member["memberType"] == 0
+            found["target"] = _slots(member["targetAssignment"])
+        return found if kind == "share" else found | {"group_instance_id": member["instanceId"]}
 
-    def _consumer(self, names: list[str]) -> Json:
-        described = self.admin.describeConsumerGroups(names).all().get()
-        wire = self._wire("ConsumerGroupDescribe", 1, "groupIds", names)
-        return {name: self._consumer_group(described[name], wire[name]) for name in names}
-
-    def _consumer_group(self, group: Any, wire: Json) -> Json:
-        members = {}
-        for member in self.clients.each(group.members()):
-            members[member.consumerId()] = {
-                **_of_member(member),
-                "group_instance_id": _or_none(member.groupInstanceId()),
-                "rack_id": _or_none(member.rackId()),
-                "member_epoch": member.memberEpoch().get(),
-                "uses_classic_protocol": member.upgraded().get() is False,
-                "assigned": self._slots(member.assignment(), by_id=True),
-                "target": self._slots(member.targetAssignment().get(), by_id=True),
-            }
-        for each in wire["members"]:
-            members[each["memberId"]] |= {
-                "subscribed_topics": sorted(each["subscribedTopicNames"]),
-                "subscribed_regex": each["subscribedTopicRegex"] or None,
-            }
-        return {
-            "state": str(group.groupState()),
-            "group_epoch": group.groupEpoch().get(),
-            "assignment_epoch": group.targetAssignmentEpoch().get(),
-            "members": members,
-        }
-
-    def _share(self, names: list[str]) -> Json:
-        described = self.admin.describeShareGroups(names).all().get()
-        wire = self._wire("ShareGroupDescribe", 1, "groupIds", names)
-        return {name: self._share_group(described[name], wire[name]) for name in names}
-
-    def _share_group(self, group: Any, wire: Json) -> Json:
-        members = {}
-        for member in self.clients.each(group.members()):
-            members[member.consumerId()] = {
-                **_of_member(member),
-                "rack_id": _or_none(member.rackId()),
-                "member_epoch": member.memberEpoch(),
-                "assigned": self._slots(member.assignment(), by_id=True),
-            }
-        for each in wire["members"]:
-            members[each["memberId"]]["subscribed_topics"] = sorted(each["subscribedTopicNames"])
-        return {
-            "state": str(group.groupState()),
-            "group_epoch": group.groupEpoch(),
-            "assignment_epoch": group.targetAssignmentEpoch(),
-            "members": members,
-        }
-
-    def _streams(self, names: list[str]) -> Json:
-        described = self.admin.describeStreamsGroups(names).all().get()
-        return {name: self._streams_group(described[name]) for name in names}
-
-    def _streams_group(self, group: Any) -> Json:
-        members = {}
-        for member in self.clients.each(group.members()):
-            members[member.memberId()] = {
-                "client_id": member.clientId(),
-                "client_host": member.clientHost(),
-                "group_instance_id": _or_none(member.instanceId()),
-                "rack_id": _or_none(member.rackId()),
-                "member_epoch": member.memberEpoch(),
-                "topology_epoch": member.topologyEpoch(),
-                "process_id": member.processId(),
-                "assigned_tasks": self._tasks(member.assignment()),
-                "target_tasks": self._tasks(member.targetAssignment()),
-            }
-        subtopologies = [each.subtopologyId() for each in self.clients.each(group.subtopologies())]
-        return {
-            "state": str(group.groupState()),
-            "group_epoch": group.groupEpoch(),
-            "assignment_epoch": group.targetAssignmentEpoch(),
-            "topology": {"epoch": group.topologyEpoch(), "subtopologies": sorted(subtopologies)},
-            "members": members,
-        }
+    def _classic_member(self, is_consumer: bool, member: Json) -> Json:
+        """Kafka's own classes read what consumers say."""
+        found: Json = {"group_instance_id": member["groupInstanceId"], "assigned": []}
+        if is_consumer:
+            java, protocol = self.clients.jvm.java, self.clients.kafka.clients.consumer.internals.ConsumerProtocol
+            subscription, assignment = (
+                java.nio.ByteBuffer.wrap(java.util.Base64.getDecoder().decode(member[name]))
+                for name in ("memberMetadata", "memberAssignment")
+            )
+            found["subscribed_topics"] = sorted(protocol.deserializeSubscription(subscription).topics())
+            assigned = protocol.deserializeAssignment(assignment).partitions() if member["memberAssignment"] else ()
+            found["assigned"] = sorted([slot.topic(), slot.partition()] for slot in assigned)
+        return found
 
     def committed(self, group: str) -> list[list[Any]]:
         """Topic, partition, offset, leader epoch and metadata of every committed offset."""
@@ -281,11 +250,19 @@ class Asking:
         }
 
     def share_offsets(self, group: str) -> list[list[Any]]:
-        """Topic, partition and start offset."""
+        """Topic, partition, start offset, leader epoch and lag."""
         spec = self.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
         offsets = self.admin.listShareGroupOffsets({group: spec}).all().get()[group]
         return sorted(
-            [slot.topic(), slot.partition(), offset.startOffset()] for slot, offset in offsets.items() if offset
+            [
+                slot.topic(),
+                slot.partition(),
+                offset.startOffset(),
+                offset.leaderEpoch().orElse(None),
+                offset.lag().get(),
+            ]
+            for slot, offset in offsets.items()
+            if offset
         )
 
     def producers(self) -> dict[str, list[list[int]]]:
@@ -314,36 +291,19 @@ class Asking:
                     found.setdefault(str(slot.partition()), []).append(producer)
         return {partition: sorted(producers) for partition, producers in sorted(found.items())}
 
-    def _slots(self, assignment: Any, *, by_id: bool = False) -> list[list[Any]]:
-        return sorted(
-            [self.topic_ids[slot.topic()] if by_id else slot.topic(), slot.partition()]
-            for slot in assignment.topicPartitions()
-        )
 
-    def _tasks(self, assignment: Any) -> list[list[Any]]:
-        roles = {"active": assignment.activeTasks(), "standby": assignment.standbyTasks()}
-        roles["warmup"] = assignment.warmupTasks()
-        return sorted(
-            [role, task.subtopologyId(), partition]
-            for role, tasks in roles.items()
-            for task in tasks
-            for partition in task.partitions()
-        )
-
-    def _subscribed(self, metadata: str) -> list[str]:
-        """Topics of a consumer's subscription; `metadata` in base64."""
-        java = self.clients.jvm.java
-        buffer = java.nio.ByteBuffer.wrap(java.util.Base64.getDecoder().decode(metadata))
-        consumer = self.clients.kafka.clients.consumer.internals.ConsumerProtocol
-        return sorted(consumer.deserializeSubscription(buffer).topics())
+def _slots(assignment: Json) -> list[list[Any]]:
+    """Topic id and partition."""
+    return sorted([each["topicId"], number] for each in assignment["topicPartitions"] for number in each["partitions"])
 
 
-def _of_member(member: Any) -> Json:
-    return {"client_id": member.clientId(), "client_host": member.host()}
-
-
-def _or_none(optional: Any) -> Any:
-    return optional.get() if optional.isPresent() else None
+def _tasks(assignment: Json) -> list[list[Any]]:
+    return sorted(
+        [role, task["subtopologyId"], partition]
+        for role in ("active", "standby", "warmup")
+        for task in assignment[f"{role}Tasks"]
+        for partition in task["partitions"]
+    )
 
 
 def _or_null(epoch: int) -> int | None:

@@ -25,9 +25,9 @@ from typing import ClassVar, Self
 
 import trustme
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from tests.maven import asked_for, downloaded_jars, one_at_a_time
+from tests.sources.security.handshakes import chain, private_key
 
 
 # A certificate authority of its own for each test, with a broker's certificate and a client's, as PEM files.
@@ -44,10 +44,7 @@ class Certificates:
 
 
 def _written(file: Path, issued: trustme.LeafCert) -> Path:
-    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
-    # Kafka reads keys in PKCS#8 alone.
-    pem = [key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())]
-    file.write_bytes(b"".join(pem + [each.bytes() for each in issued.cert_chain_pems]))
+    file.write_text(private_key(issued) + chain(issued))
     return file
 
 
@@ -291,13 +288,13 @@ class Broker:
             start_new_session=True,
         )
 
-    def ready(self, seconds: float = 90) -> None:
+    def ready(self) -> None:
         """Waits until it takes connections. Raises BrokerDied."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 90
         while not all(listens(port.number) for port in self.ports.values()):
             self.check()
             if time.monotonic() > deadline:
-                raise BrokerDied(f"broker {self.release} takes no connections after {seconds} s: {self.last_words()}")
+                raise BrokerDied(f"broker {self.release} takes no connections after 90 s: {self.last_words()}")
             time.sleep(0.05)
 
     def state(self) -> str:
@@ -509,9 +506,9 @@ class Brokers:
         return properties
 
 
-def until(what: str, condition: Callable[[], object], seconds: float = 300) -> None:
+def until(what: str, condition: Callable[[], object]) -> None:
     """Waits for it. Raises AssertionError when it does not come."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 300
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not after {seconds} s"
+        assert time.monotonic() < deadline, f"{what}: not after 300 s"
         time.sleep(0.05)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from kgroups_spark.cli import main as cli
 from tests.broker.brokers import TWO_PHASE, Brokers
-from tests.broker.live_audits import AuditCommand
+from tests.broker.live_audits import AS_OF
 
 
 @pytest.hookimpl(wrapper=True)
@@ -21,8 +24,33 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture
 def audit_command(capfd, tmp_path):
-    """It starts Spark, but where `commands_have_the_session`."""
-    return AuditCommand(capfd, tmp_path)
+    """`kgroups audit` in this process: its exit code, and what it said on stderr, line by line. It starts Spark, but
+    where `commands_have_the_session`."""
+
+    def run(lake, address, *options, properties=()):
+        """`properties`: of the client."""
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in dict(properties).items()))
+        command = ["audit", "--lake", str(lake), "--bootstrap-server", address, "--command-config", str(file)]
+        capfd.readouterr()
+        code = cli.main([*command, "--as-of", str(AS_OF), "--include", "none", *options])
+        out, err = capfd.readouterr()
+        assert out == "" and "Traceback" not in err, err
+        return code, err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def json_of(capsys):
+    """The rows that a command prints."""
+
+    def run(*words):
+        capsys.readouterr()
+        assert cli.main([*words, "--format", "json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
 
 
 @pytest.fixture

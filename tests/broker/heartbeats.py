@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
+from tests.broker.answers import described
 from tests.broker.brokers import until
 from tests.broker.lab import Lab
 
@@ -94,9 +95,7 @@ class Story:
             self.leaves(member)
 
     def reported(self) -> Reported:
-        (group,) = self.lab.clients.request(
-            "ConsumerGroupDescribe", 1, groupIds=[self.group], includeAuthorizedOperations=False
-        )["groups"]
+        group = described(self.lab.clients, "consumer", [self.group])[self.group]
         assert group["errorCode"] == 0, group
         members = {
             each["memberId"]: MemberReported(

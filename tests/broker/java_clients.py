@@ -121,6 +121,11 @@ class JavaClients:
         stored = self.kafka.clients.consumer.OffsetAndMetadata
         return {self.slot(slot): stored(offset, leader_epoch, metadata) for slot, offset in offsets.items()}
 
+    def consumer(self, kind: str, **settings: object) -> Any:
+        """A KafkaConsumer or a KafkaShareConsumer."""
+        bytes_ = self.kafka.common.serialization.ByteArrayDeserializer
+        return getattr(self.kafka.clients.consumer, kind)(self.settings(**settings), bytes_(), bytes_())
+
     def transactions(self, transactional_id: str, timeout_ms: int) -> Any:
         """A producer. It bumps its epoch with every transaction, where brokers let it (KIP-890)."""
         settings = self.settings(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from confluent_kafka import Producer
-from py4j.protocol import Py4JJavaError
 
 from kgroups_spark.messages.coordinator_records import offsets_partition
-from tests.broker.answers import Asking, Json
+from tests.broker.answers import Asking, Json, described, listed
 from tests.broker.brokers import SMALL, Brokers, until
 from tests.broker.java_clients import JavaClients, Slot
 from tests.broker.members import LONG_MS, SILENT, Member, ShareMember, Transactions
@@ -22,31 +21,21 @@ class Expected:
     """The state that a scenario has brought about, by group.
 
     `groups`: type, state and count of members. `gone`: groups that are not listed. `committed`: all of a group's
-    offsets. `unstable`: its partitions with an offset in an open transaction. `reloaded`: where the running broker
-    will say something else once it has loaded its log.
+    offsets. `unstable`: its partitions with an offset in an open transaction. `reloaded`: `committed` and `unstable` of
+    groups of which a coordinator that has loaded its log says something else than one that runs; None: no such group.
     """
 
     groups: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
     committed: Mapping[str, Mapping[Slot, int]] = field(default_factory=dict)
     unstable: Mapping[str, set[Slot]] = field(default_factory=dict)
-    reloaded: tuple[Reloaded, ...] = ()
-
-
-@dataclass(frozen=True)
-class Reloaded:
-    """A case in which a coordinator that runs differs from itself after it has loaded its log. None: no such group."""
-
-    why: str
-    group: str
-    exists: bool = True
-    committed: Mapping[Slot, int] = field(default_factory=dict)
-    unstable: frozenset[Slot] = frozenset()
+    reloaded: Mapping[str, tuple[Mapping[Slot, int], set[Slot]] | None] = field(default_factory=dict)
 
 
 Scenario = Callable[["Lab"], Iterator[Expected]]
 # Session timeouts that pass and that do not.
 SHORT_MS, NEVER_MS = 2_000, 300_000
+GROUP_ID_NOT_FOUND = 69  # an error code
 
 
 def at(slots: list[Slot], offset: int) -> dict[Slot, int]:
@@ -79,12 +68,16 @@ class Lab:
         slots = [(name, number) for number in range(partitions)]
         self.slots.update(slots)
         if records:
-            producer = Producer({"bootstrap.servers": self.address, "broker.address.family": "v4"}, logger=SILENT)
-            for number in range(records):
-                for _, partition in slots:
-                    producer.produce(name, f"record {number}", f"key {number % 5}", partition=partition)
-            producer.flush()
+            self.produce(slots, records)
         return slots
+
+    def produce(self, slots: Iterable[Slot], records: int) -> None:
+        """Writes so many records to each."""
+        producer = Producer({"bootstrap.servers": self.address, "broker.address.family": "v4"}, logger=SILENT)
+        for number in range(records):
+            for topic, partition in slots:
+                producer.produce(topic, f"record {number}", f"key {number % 5}", partition=partition)
+        assert producer.flush(30) == 0
 
     def delete_topic(self, name: str) -> None:
         self.admin.deleteTopics([name]).all().get()
@@ -143,25 +136,12 @@ class Lab:
 
     def described(self, group: str) -> tuple[str, str, int] | None:
         """Type, state and count of members; None: not listed, or gone before it was described."""
-        for each in self.clients.each(self.admin.listGroups().all().get()):
-            if each.groupId() == group:
-                kind = str(each.type().get()).lower()
-                try:
-                    return kind, str(each.groupState().get()), self._member_count(group, kind)
-                except Py4JJavaError as error:
-                    if "GroupIdNotFoundException" not in str(error.java_exception):
-                        raise
-        return None
-
-    def _member_count(self, group: str, kind: str) -> int:
-        describe = {
-            "classic": self.admin.describeClassicGroups,
-            "consumer": self.admin.describeConsumerGroups,
-            "share": self.admin.describeShareGroups,
-            "streams": self.admin.describeStreamsGroups,
-        }[kind]
-        described: Any = describe([group]).all().get()[group]
-        return int(described.members().size())
+        found = listed(self.clients).get(group)
+        if found is None:
+            return None
+        kind, state = found["groupType"], found["groupState"]
+        answer = described(self.clients, kind, [group])[group]
+        return None if answer["errorCode"] == GROUP_ID_NOT_FOUND else (kind, state, len(answer["members"]))
 
     def await_group(self, group: str, kind: str, state: str, members: int) -> dict[str, tuple[str, str, int]]:
         """Waits until it is so; what is expected then."""
@@ -202,23 +182,12 @@ class Lab:
     ) -> Callable[[], None]:
         """A member that joins, and goes without leaving, as if it were killed. The function that is returned waits
         until the coordinator no longer counts the member."""
-        java, consumers = self.clients.jvm.java, self.clients.kafka.clients.consumer
-        bytes_ = self.clients.kafka.common.serialization.ByteArrayDeserializer
-        consumer = consumers.KafkaConsumer(
-            self.clients.settings(
-                group_id=group,
-                group_protocol=protocol,
-                client_id=f"vanishes-from-{group}",
-                enable_auto_commit="false",
-                **settings,
-            ),
-            bytes_(),
-            bytes_(),
-        )
+        settings |= {"group_protocol": protocol, "client_id": f"vanishes-from-{group}", "enable_auto_commit": "false"}
+        consumer = self.clients.consumer("KafkaConsumer", group_id=group, **settings)
         consumer.subscribe(list(topics))
 
         def has_joined() -> bool:
-            consumer.poll(java.time.Duration.ofMillis(100))
+            consumer.poll(self.clients.jvm.java.time.Duration.ofMillis(100))
             return not consumer.assignment().isEmpty()
 
         until(f"{group} has another member", has_joined)
@@ -246,29 +215,29 @@ class Lab:
             list(pool.map(lambda member: member.close(), self.members))
 
 
-def expected_in(answer: Json, expected: Expected) -> Json:
-    """The part of the answer that a scenario expects something of, in the form of `reported`."""
+@contextmanager
+def lab_of(brokers: Brokers) -> Iterator[Lab]:
+    """Its members leave at the end."""
+    with JavaClients(brokers.address) as clients:
+        lab = Lab(brokers, clients)
+        yield lab
+        lab.close()
+
+
+def expected_in(answer: Json, expected: Expected) -> Expected:
+    """The part of the answer that a scenario expects something of."""
     groups, committed, unstable = answer["groups"], answer["committed"], answer["unstable"]
-    return {
-        "groups": {
+    return Expected(
+        {
             name: (groups[name]["group_type"], groups[name]["state"], len(groups[name]["members"]))
             for name in expected.groups
             if name in groups
         },
-        "gone": tuple(name for name in expected.gone if name not in groups),
-        "committed": {
+        gone=tuple(name for name in expected.gone if name not in groups),
+        committed={
             name: {(topic, partition): offset for topic, partition, offset, *_ in committed.get(name, ())}
             for name in expected.committed
         },
-        "unstable": {name: {(t, p) for t, p in unstable.get(name, ())} for name in expected.unstable},
-    }
-
-
-def reported(expected: Expected) -> Json:
-    """The same of what was expected."""
-    return {
-        "groups": dict(expected.groups),
-        "gone": expected.gone,
-        "committed": {name: dict(offsets) for name, offsets in expected.committed.items()},
-        "unstable": dict(expected.unstable),
-    }
+        unstable={name: {(t, p) for t, p in unstable.get(name, ())} for name in expected.unstable},
+        reloaded=expected.reloaded,
+    )

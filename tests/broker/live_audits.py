@@ -5,17 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
-from kgroups_spark.cli import main as cli
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.live_log import ONE_BATCH
@@ -57,11 +54,11 @@ def make_topic(
     until(f"{name} is there", lambda: name in admin.list_topics(timeout=30).topics)
 
 
-def commit(address: str, group: str, offset: int, times: int = 1, metadata_bytes: int = 1000) -> None:
+def commit(address: str, group: str, offset: int, times: int = 1) -> None:
     """Commits offsets of all partitions of the topic, kept apart by partition."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group}, logger=SILENT)
     for time in range(times):
-        metadata = f"{time} ".ljust(metadata_bytes, "m")
+        metadata = f"{time} ".ljust(1000, "m")
         offsets = [TopicPartition(TOPIC, p, offset + time + p, metadata) for p in range(PARTITIONS)]
         until(f"{group} has committed", lambda offsets=offsets: is_committed(consumer, offsets))  # type: ignore[misc]
     consumer.close()
@@ -76,8 +73,8 @@ def is_committed(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
         return False
 
 
-def commit_all(address: str, offset: int, groups: Iterable[str] = GROUPS, times: int = 5) -> None:
-    for group in groups:
+def commit_all(address: str, offset: int, times: int = 5) -> None:
+    for group in GROUPS:
         commit(address, group, offset, times)
 
 
@@ -153,36 +150,6 @@ def at_fetch(number: int, act: Callable[[], object], partition: int | None = Non
     with mock.patch.object(Cluster, "fetch", fetched):
         yield
     assert len(seen) > number
-
-
-@dataclass(frozen=True)
-class Said:
-    """How a command ended, and what it said on stderr, line by line."""
-
-    code: int
-    lines: list[str]
-
-    @property
-    def last(self) -> str:
-        return self.lines[-1]
-
-
-class AuditCommand:
-    """`kgroups audit` in this process; `folder` is for its properties file."""
-
-    def __init__(self, capfd: pytest.CaptureFixture[str], folder: Path) -> None:
-        self._capfd, self._folder = capfd, folder
-
-    def __call__(self, lake: Path, address: str, *options: str, properties: Mapping[str, str] | None = None) -> Said:
-        """`properties`: of the client."""
-        file = self._folder / "client.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in (properties or {}).items()))
-        command = ["audit", "--lake", str(lake), "--bootstrap-server", address, "--command-config", str(file)]
-        self._capfd.readouterr()
-        code = cli.main([*command, "--as-of", str(AS_OF), "--include", "none", *options])
-        out, err = self._capfd.readouterr()
-        assert out == "" and "Traceback" not in err, err
-        return Said(code, err.splitlines())
 
 
 def last_finished(lake: Path) -> dict[str, Any]:

@@ -127,9 +127,7 @@ class ShareMember:
         self._thread.start()
 
     def _poll(self, clients: JavaClients, group: str, topics: list[str]) -> None:
-        deserializer = clients.kafka.common.serialization.ByteArrayDeserializer
-        settings = clients.settings(group_id=group, client_id=f"client-of-{group}")
-        consumer = clients.kafka.clients.consumer.KafkaShareConsumer(settings, deserializer(), deserializer())
+        consumer = clients.consumer("KafkaShareConsumer", group_id=group, client_id=f"client-of-{group}")
         consumer.subscribe(topics)
         while self._is_member:
             self.read += consumer.poll(clients.jvm.java.time.Duration.ofMillis(100)).count()

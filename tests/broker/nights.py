@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,8 @@ from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.cluster.client_properties import client_properties
 from tests.broker.answers import OFFSETS_TOPIC, Json, answers, end_offsets, while_the_log_stands_still
 from tests.broker.brokers import Brokers, until
-from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Expected, Lab, Scenario
+from tests.broker.lab import Expected, Lab, Scenario, lab_of
 from tests.broker.scenarios import BOTH, EXPIRING, JAVA_COORDINATOR
-from tests.chosen import marks_of
 from tests.nights.lakes import COMPARED, contents_of, rows
 
 Row = dict[str, Any]
@@ -29,15 +27,8 @@ USUAL = (FIRST, SECOND, THIRD, RESTARTED)
 # Those of a broker whose offsets expire after a minute.
 BEFORE_EXPIRY, AFTER_EXPIRY = "before the expiry", "after the expiry"
 EXPIRY = (BEFORE_EXPIRY, AFTER_EXPIRY)
-# Releases and nights in the order in which they are played: the minute passes while the others are.
-NIGHTS = [
-    *((release, BEFORE_EXPIRY) for release in SCENARIOS),
-    *((release, name) for release in SCENARIOS for name in USUAL),
-    *((release, AFTER_EXPIRY) for release in SCENARIOS),
-]
-# `make test` plays, by the seed, the usual nights of a release or those around the expiry.
-PLAYED = {f"{release}, {names[0]}": (release, names) for names in (USUAL, EXPIRY) for release in SCENARIOS}
-MARKS = {of: marks_of(name, *PLAYED) for name, of in PLAYED.items()}
+# Clusters by name: releases, and the names of their nights. `make test` plays one of them, by the seed.
+CLUSTERS = {f"{release}, {names[0]}": (release, names) for names in (EXPIRY, USUAL) for release in SCENARIOS}
 # librdkafka commits this as metadata when there is none (12.13).
 LIBRDKAFKAS_EMPTY = "\0"
 
@@ -63,23 +54,13 @@ class Night:
 class Nights:
     """The nights of one cluster, and two lakes: one of audits of the live cluster, one of audits of copies of its log.
 
-    `sessions`: by lake. `close` ends the cluster.
+    `sessions`: by lake.
     """
 
-    def __init__(
-        self,
-        sessions: Mapping[str, Any],
-        lab: Lab,
-        folder: Path,
-        scenarios: Mapping[str, Scenario],
-        close: Callable[[], None],
-    ) -> None:
-        self._sessions, self._lab, self._folder, self.close = sessions, lab, folder, close
+    def __init__(self, sessions: Mapping[str, Any], lab: Lab, folder: Path, scenarios: Mapping[str, Scenario]) -> None:
+        self._sessions, self._lab, self._folder = sessions, lab, folder
         self._playing: dict[str, Iterator[Expected]] = {name: play(lab) for name, play in scenarios.items()}
         self._last: dict[str, Expected] = {}
-        self._pool = ThreadPoolExecutor(len(scenarios))
-        # The first ones take ten seconds or more, in which the other clusters' do, too.
-        self._begun = self._next_steps()
 
     def play(self) -> Night:
         """The next step of every scenario that has one, and the audits while the log stands still. A night without any
@@ -96,8 +77,8 @@ class Nights:
             return answers(self._lab.clients, self._lab.release, self._lab.slots)
 
         def audit() -> None:
-            as_of = time.time_ns() // 1_000_000
-            for lake, options in ((LIVE, self._live()), (COPY, self._copy())):
+            as_of, live = time.time_ns() // 1_000_000, {"client": client_properties(self._lab.address, {})}
+            for lake, options in ((LIVE, live), (COPY, self._copy())):
                 reported = AuditOptions(lake=str(folders[lake]), as_of=as_of, **options)
                 summaries[lake] = run_audit(self._sessions[lake], reported)
 
@@ -107,16 +88,9 @@ class Nights:
         return Night(expected, answer, self._loaded(answer), folders, tables, summaries, said)
 
     def _steps(self) -> dict[str, Expected]:
-        steps, self._begun = self._begun or self._next_steps(), {}
-        done = {name: step.result() for name, step in steps.items()}
-        return {name: expected for name, expected in done.items() if expected is not None}
-
-    def _next_steps(self) -> dict[str, Future[Expected | None]]:
-        return {name: self._pool.submit(next, playing, None) for name, playing in self._playing.items()}
-
-    def _live(self) -> dict[str, Any]:
-        """The options of an audit of the cluster: nothing but its address."""
-        return {"client": client_properties(self._lab.address, {})}
+        with ThreadPoolExecutor(len(self._playing)) as pool:
+            steps = {name: pool.submit(next, playing, None) for name, playing in self._playing.items()}
+        return {name: expected for name, step in steps.items() if (expected := step.result()) is not None}
 
     def _copy(self) -> dict[str, Any]:
         """The options of an audit of a copy of the broker's log directory, without files mapped into its memory."""
@@ -146,89 +120,32 @@ class Nights:
         if not self._lab.is_scala:
             return answer
         changed = {name: dict(answer[name]) for name in ("groups", "committed", "unstable")}
-        for case in (case for expected in self._last.values() for case in expected.reloaded):
-            if not case.exists:
+        for group, loaded in (case for expected in self._last.values() for case in expected.reloaded.items()):
+            if loaded is None:
                 for of_groups in changed.values():
-                    of_groups.pop(case.group, None)  # it is gone already if a sweep over empty groups came after it
+                    of_groups.pop(group, None)  # it is gone already if a sweep over empty groups came after it
                 continue
-            known = {(topic, partition): row for topic, partition, *row in answer["committed"][case.group]}
-            changed["committed"][case.group] = sorted(
-                [*slot, *known.get(slot, (offset, None, LIBRDKAFKAS_EMPTY))] for slot, offset in case.committed.items()
+            committed, unstable = loaded
+            known = {(topic, partition): row for topic, partition, *row in answer["committed"][group]}
+            changed["committed"][group] = sorted(
+                [*slot, *known.get(slot, (offset, None, LIBRDKAFKAS_EMPTY))] for slot, offset in committed.items()
             )
-            changed["unstable"][case.group] = sorted(map(list, case.unstable))
+            changed["unstable"][group] = sorted(map(list, unstable))
         return {**answer, **changed}
-
-
-class Played:
-    """Nights of these clusters by release and name, played in their order when they are first asked for.
-
-    If a night fails, all nights that have not been played fail, too. Each cluster ends with its last night.
-    """
-
-    def __init__(self, clusters: Mapping[tuple[str, tuple[str, ...]], Nights]) -> None:
-        self._clusters = clusters
-        self._nights = [(release, name) for release, name in NIGHTS if (release, names_with(name)) in clusters]
-        self._played: dict[tuple[str, str], Night | Exception] = {}
-
-    def __getitem__(self, of: tuple[str, str]) -> Night:
-        for each in self._nights[: self._nights.index(of) + 1]:
-            if each not in self._played:
-                try:
-                    self._played[each] = self._play(*each)
-                except Exception as error:
-                    self._played.update(dict.fromkeys(set(self._nights) - self._played.keys(), error))
-        night = self._played[of]
-        if isinstance(night, Exception):
-            raise night
-        return night
-
-    def _play(self, release: str, name: str) -> Night:
-        nights = self._clusters[release, names_with(name)]
-        night = nights.play()
-        if name == names_with(name)[-1]:
-            nights.close()
-        return night
-
-    def up_to(self, release: str, name: str) -> list[Night]:
-        """That night, and those of the same cluster before it."""
-        names = names_with(name)
-        return [self[release, each] for each in names[: names.index(name) + 1]]
-
-
-def names_with(name: str) -> tuple[str, ...]:
-    """All nights of its cluster."""
-    return USUAL if name in USUAL else EXPIRY
 
 
 @contextmanager
 def played(
-    sessions: Mapping[str, Any], folder: Path, asked: Collection[tuple[str, tuple[str, ...]]]
-) -> Iterator[Played]:
-    """Nights of brokers by release and the names of their nights; `sessions`: what audits the live broker and the copy
-    of its log."""
-    with ExitStack() as stack:
-        # No check before the first audit, however long that takes.
-        expiry = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}
-        properties = {USUAL: {}, EXPIRY: expiry}
-        clusters = {
-            (release, names): Brokers(release, folder / f"brokers-{release}-{names[0]}", properties[names])
-            for names in (EXPIRY, USUAL)
-            for release in SCENARIOS
-            if (release, names) in asked
-        }
-        for brokers in clusters.values():
-            stack.callback(brokers.close)
-            brokers.begin()
-        clients = stack.enter_context(JavaClients(next(iter(clusters.values())).address))
-
-        def nights(release: str, names: tuple[str, ...]) -> Nights:
-            brokers = clusters[release, names]
-            own = stack.enter_context(ExitStack())
-            own.enter_context(brokers)
-            own.callback(brokers.check)
-            lab = Lab(brokers, clients.of(brokers.address))
-            own.callback(lab.close)
-            scenarios = SCENARIOS[release] if names == USUAL else EXPIRING
-            return Nights(sessions, lab, folder / f"{release}-{names[0]}", scenarios, own.close)
-
-        yield Played({of: nights(*of) for of in clusters})
+    sessions: Mapping[str, Any], folder: Path, release: str, names: tuple[str, ...]
+) -> Iterator[dict[str, Night]]:
+    """The nights of a cluster by name; `sessions`: what audits the live broker and the copy of its log."""
+    # No check before the first audit, however long that takes.
+    expiry = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}
+    with (
+        Brokers(release, folder / "brokers", expiry if names == EXPIRY else {}) as brokers,
+        lab_of(brokers) as lab,
+    ):
+        nights = Nights(sessions, lab, folder, SCENARIOS[release] if names == USUAL else EXPIRING)
+        found = {name: nights.play() for name in names}
+        brokers.check()
+    yield found

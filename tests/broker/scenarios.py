@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from tests.broker.brokers import until
-from tests.broker.lab import NEVER_MS, SHORT_MS, Expected, Lab, Reloaded, Scenario, at
+from tests.broker.lab import NEVER_MS, SHORT_MS, Expected, Lab, Scenario, at
 from tests.broker.members import LONG_MS
 
 
@@ -385,7 +385,7 @@ def transactions(lab: Lab) -> Iterator[Expected]:
             "with-member": {slots[1]},
         },
         # Until the next sweep over empty groups, which the next night's deletion of a topic is, too.
-        reloaded=(Reloaded("its only transaction was aborted (T29)", "only-aborted", exists=False),),
+        reloaded={"only-aborted": None},  # its only transaction was aborted (T29)
     )
     open_.commit()
     heir = lab.transactions("transactions-3")  # fences `late`, whose transaction is aborted
@@ -454,25 +454,10 @@ def tombstones_while_pending(lab: Lab) -> Iterator[Expected]:
     yield Expected(
         committed=plain | {f"group-deleted-{end}": {} for end in ends},
         unstable=pending,
-        reloaded=(
-            *(
-                Reloaded(
-                    "an offset was deleted under a transaction that is open",
-                    f"offset-deleted-{end}",
-                    committed=plain[f"offset-deleted-{end}"],
-                    unstable=frozenset(slots[:3]),
-                )
-                for end in ends
-            ),
-            *(
-                Reloaded(
-                    "a group was deleted under a transaction that is open",
-                    f"group-deleted-{end}",
-                    unstable=frozenset(slots),
-                )
-                for end in ends
-            ),
-        ),
+        reloaded={
+            **{f"offset-deleted-{end}": (plain[f"offset-deleted-{end}"], set(slots[:3])) for end in ends},
+            **{f"group-deleted-{end}": ({}, set(slots)) for end in ends},
+        },
     )
     commits.commit()
     aborts.abort()
@@ -491,30 +476,13 @@ def tombstones_while_pending(lab: Lab) -> Iterator[Expected]:
             "offset-deleted-aborted": set(),
             "offset-deleted-open": {second, third},
         },
-        reloaded=(
-            Reloaded(
-                "an offset was deleted under a transaction, which then committed (T21)",
-                "offset-deleted-committed",
-                committed=at(slots[:3], 20),
-            ),
-            Reloaded(
-                "a group was deleted under a transaction, which then committed",
-                "group-deleted-committed",
-                committed=at(slots[:3], 20) | {slots[3]: 30},
-            ),
-            Reloaded(
-                "a group was deleted under a transaction, which then aborted", "group-deleted-aborted", exists=False
-            ),
-            Reloaded(
-                "an offset was deleted under a transaction that is open",
-                "offset-deleted-open",
-                committed=at([second], 10),
-                unstable=frozenset(slots[:3]),
-            ),
-            Reloaded(
-                "a group was deleted under a transaction that is open", "group-deleted-open", unstable=frozenset(slots)
-            ),
-        ),
+        reloaded={
+            "offset-deleted-committed": (at(slots[:3], 20), set()),  # T21
+            "group-deleted-committed": (at(slots[:3], 20) | {slots[3]: 30}, set()),
+            "group-deleted-aborted": None,
+            "offset-deleted-open": (at([second], 10), set(slots[:3])),
+            "group-deleted-open": ({}, set(slots)),
+        },
     )
 
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from unittest import mock
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
-    NewTopic,
-    OffsetSpec,
     ResourcePatternType,
     ResourceType,
 )
-from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from kgroups_spark.audit.cluster_facts import cluster_facts, topic_offsets
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.replay.state_logs import ClusterFact
+from tests.broker.answers import Asking, log_offsets
 from tests.broker.brokers import Brokers, Security, until
-from tests.broker.live_audits import is_committed, last_finished
+from tests.broker.lab import lab_of
+from tests.broker.live_audits import last_finished
 from tests.broker.members import SILENT
 from tests.chosen import one_of
 from tests.nights.lakes import rows
@@ -34,8 +34,6 @@ GROUP = "group with configs"
 RETENTION = {"offsets.retention.minutes": "77", "log.cleaner.delete.retention.ms": "123456"}
 GROUP_CONFIG = ClusterFact("group_config", "consumer.session.timeout.ms", "50000", "set", group_id=GROUP)
 
-URL_SAFE = str.maketrans("+/", "-_")
-
 # Clusters of 3.9.2: their properties, and the release that they should be given.
 OLD = {
     "3.9.2": ({}, "3.9"),
@@ -44,47 +42,25 @@ OLD = {
 }
 
 
-class Client:
-    """A cluster's owner: sets up what a test needs there."""
+@contextmanager
+def cluster(release, folder, properties, topics, **more):
+    """With these topics of two partitions, from which a group has read."""
+    with (
+        Brokers(release, folder / "brokers", {**RETENTION, **properties}, **more) as brokers,
+        lab_of(brokers) as lab,
+    ):
+        for name in topics:
+            lab.alter("g", {lab.topic(name, 2, records=20)[0]: 5})
+        yield lab
 
-    def __init__(self, brokers):
-        self.brokers = brokers
-        self.settings = {"bootstrap.servers": brokers.address, "broker.address.family": "v4"}
-        self.admin = AdminClient(self.settings, logger=SILENT)
 
-    def cluster(self):
-        return Cluster(client_properties(self.brokers.address, {}))
-
-    def topic(self, name, partitions=1, records=0):
-        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
-        until(f"topic {name} is known", lambda: name in self.admin.list_topics(timeout=30).topics)
-        producer = Producer(self.settings, logger=SILENT)
-        for number in range(records):
-            producer.produce(name, f"record {number}", partition=0)
-        assert producer.flush(30) == 0
-
-    def commit(self, group, *offsets):
-        consumer = Consumer({**self.settings, "group.id": group}, logger=SILENT)
-        try:
-            until(f"{group} has committed", lambda: is_committed(consumer, list(offsets)))
-        finally:
-            consumer.close()
-
-    def delete_topic(self, name):
-        self.admin.delete_topics([name])[name].result(30)
-        until(f"topic {name} is gone", lambda: name not in self.admin.list_topics(timeout=30).topics)
-
-    def end(self, topic, partition, spec):
-        place = TopicPartition(topic, partition)
-        return int(self.admin.list_offsets({place: spec})[place].result(30).offset)
-
-    def configure_group(self, group, name, value):
-        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-        change = resource.AlterableConfig(name=name, config_operation=0, value=value)
-        wanted = resource(resource_type=32, resource_name=group, configs=[change])
-        with self.cluster() as cluster:
-            answer = cluster.send(IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False))
-        assert [each.error_code for each in answer.responses] == [0], answer
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """With ACLs, and a configuration of a group."""
+    security = Security(listeners=("SASL_SSL",), acls=True)
+    with cluster("4.3.1", tmp_path_factory.mktemp("acls"), {}, ("t", "u"), security=security) as lab:
+        lab.group_setting(GROUP, "consumer.session.timeout.ms", 50_000)
+        yield lab
 
 
 @pytest.fixture(scope="module", params=["4.3", *one_of(*OLD)])
@@ -94,91 +70,74 @@ def asked(request, tmp_path_factory):
         yield request.getfixturevalue("secured"), request.param
         return
     properties, expected = OLD[request.param]
-    folder = tmp_path_factory.mktemp("facts") / "brokers"
-    with Brokers("3.9.2", folder, {**RETENTION, **properties}) as brokers:
-        client = Client(brokers)
-        client.topic("t", 2, records=20)
-        client.commit("g", TopicPartition("t", 0, 5))
-        yield client, expected
+    with cluster("3.9.2", tmp_path_factory.mktemp("facts"), properties, ("t",)) as lab:
+        yield lab, expected
+
+
+def cluster_of(lab):
+    return Cluster(client_properties(lab.address, {}))
 
 
 def test_facts_that_a_cluster_reports_of_itself(asked):
-    client, expected = asked
-    with client.cluster() as cluster:
+    lab, expected = asked
+    with cluster_of(lab) as cluster:
         reported = cluster_facts(cluster)
         ids = {name: topic.topic_id for name, topic in cluster.topics().items()}
     assert reported.release_version == expected
     assert reported.release_evidence.startswith(f"release {expected}: the software supports metadata.version ")
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (77 * 60_000, 123_456)
-    assert reported.cluster_id == client.brokers.cluster_id
+    assert reported.cluster_id == lab.brokers.cluster_id
     assert set(reported.topic_ids) == {(topic_id, name) for name, topic_id in ids.items()}
-    described = client.admin.describe_topics(TopicCollection(["t", OFFSETS]))
-    # librdkafka writes ids in the other base64.
-    by_admin = {name: str(each.result(30).topic_id).translate(URL_SAFE) for name, each in described.items()}
-    assert by_admin == {name: ids[name] for name in by_admin}
+    assert ids == Asking(lab.clients).topic_ids
     assert reported.notes == ()
     of_groups = [each for each in reported.rows if each.kind == "group_config"]
-    assert of_groups == ([] if client.brokers.security is None else [GROUP_CONFIG])
+    assert of_groups == ([] if lab.brokers.security is None else [GROUP_CONFIG])
     leaders = {each.value for each in reported.rows if each.kind == "leader"}
-    assert leaders == {client.brokers.address}
+    assert leaders == {lab.address}
     retention = [each.value for each in reported.rows if each.name == "offsets.retention.minutes"]
     assert retention == ["77"]
 
 
 def test_ends_of_topics_equal_those_of_the_admin_client(asked):
-    client, _ = asked
-    client.admin.delete_records([TopicPartition("t", 0, 3)])[TopicPartition("t", 0)].result(30)
+    lab, _ = asked
+    admin = AdminClient({"bootstrap.servers": lab.address}, logger=SILENT)
+    admin.delete_records([TopicPartition("t", 0, 3)])[TopicPartition("t", 0)].result(30)
     committed = [("t", 0), ("t", 9), ("never made", 0), ("no topic's name!", 1)]
-    with client.cluster() as cluster:
+    with cluster_of(lab) as cluster:
         found = list(topic_offsets(cluster, committed))
         topic_id = cluster.topics(["t"])["t"].topic_id
     assert [tuple(row) for row in found] == [
         ("never made", None, 0, None, None, "unknown_topic"),
         ("no topic's name!", None, 1, None, None, "unknown_topic"),
         ("t", topic_id, 0, 3, 20, "ok"),
-        ("t", topic_id, 1, 0, 0, "ok"),
+        ("t", topic_id, 1, 0, 20, "ok"),
         ("t", topic_id, 9, None, None, "unknown_topic"),
     ]
-    for row in found[2:4]:
-        assert client.end("t", row.partition, OffsetSpec.earliest()) == row.log_start_offset
-        assert client.end("t", row.partition, OffsetSpec.latest()) == row.log_end_offset
+    assert log_offsets(lab.clients, [("t", 0), ("t", 1)]) == {("t", 0): (3, 20), ("t", 1): (0, 20)}
 
 
 def test_a_deleted_topic_is_unknown_and_the_question_does_not_create_it_again(asked):
-    client, _ = asked
-    client.topic("short-lived", records=1)
-    client.delete_topic("short-lived")
-    with client.cluster() as cluster:
+    lab, _ = asked
+    lab.topic("short-lived", 1)
+    lab.delete_topic("short-lived")
+    until("the topic is gone", lambda: "short-lived" not in lab.admin.listTopics().names().get())
+    with cluster_of(lab) as cluster:
         (row,) = topic_offsets(cluster, [("short-lived", 0)])
         assert row.status == "unknown_topic"
         assert "short-lived" not in cluster.topics()
 
 
 def test_the_end_is_the_high_watermark_not_that_of_an_open_transaction(asked):
-    client, _ = asked
-    client.topic("in-transaction", records=4)
-    producer = Producer({**client.settings, "transactional.id": "p"}, logger=SILENT)
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    producer.produce("in-transaction", "open", partition=0)
-    assert producer.flush(30) == 0
-    with client.cluster() as cluster:
+    lab, _ = asked
+    lab.topic("in-transaction", 1, records=4)
+    transaction = lab.transactions("p")
+    transaction.begin()
+    transaction.producer.produce("in-transaction", "open", partition=0)
+    assert transaction.producer.flush(30) == 0
+    with cluster_of(lab) as cluster:
         (row,) = topic_offsets(cluster, [("in-transaction", 0)])
-    producer.abort_transaction(30)
+    transaction.abort()
     assert (row.log_start_offset, row.log_end_offset, row.status) == (0, 5, "ok")
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    """A cluster with ACLs, committed offsets of two topics, and a configuration of a group."""
-    security = Security(listeners=("SASL_SSL",), acls=True)
-    with Brokers("4.3.1", tmp_path_factory.mktemp("acls") / "brokers", RETENTION, security=security) as brokers:
-        client = Client(brokers)
-        for name in ("t", "u"):
-            client.topic(name, 2, records=20)
-        client.commit("g", TopicPartition("t", 0, 5), TopicPartition("u", 0, 5))
-        client.configure_group(GROUP, "consumer.session.timeout.ms", "50000")
-        yield client
 
 
 def of_auditor(brokers):
@@ -213,18 +172,19 @@ ANYTHING = AclBindingFilter(
 )
 
 
-def allow(client, bindings):
+def allow(lab, bindings):
     """The ACLs of the cluster are these, and the broker knows."""
-    for deleted in client.admin.delete_acls([ANYTHING]).values():
+    admin = AdminClient({"bootstrap.servers": lab.address}, logger=SILENT)
+    for deleted in admin.delete_acls([ANYTHING]).values():
         deleted.result(30)
-    for made in client.admin.create_acls(bindings).values() if bindings else ():
+    for made in admin.create_acls(bindings).values() if bindings else ():
         made.result(30)
-    until("the ACLs", lambda: set(client.admin.describe_acls(ANYTHING).result(30)) == set(bindings))
+    until("the ACLs", lambda: set(admin.describe_acls(ANYTHING).result(30)) == set(bindings))
 
 
-def asked_by_auditor(client):
-    address = client.brokers.addresses("SASL_SSL")
-    with Cluster(client_properties(address, of_auditor(client.brokers))) as cluster:
+def asked_by_auditor(lab):
+    address = lab.brokers.addresses("SASL_SSL")
+    with Cluster(client_properties(address, of_auditor(lab.brokers))) as cluster:
         found = topic_offsets(cluster, [("t", 0), ("u", 0), ("gone", 0)])
         ends = {row.topic: (row.log_end_offset, row.status) for row in found if row.partition == 0}
         return cluster_facts(cluster), ends
@@ -238,7 +198,7 @@ def test_with_all_acls_nothing_is_missing(secured):
     reported, ends = asked_by_auditor(secured)
     assert reported.release_version == "4.3"
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (77 * 60_000, 123_456)
-    assert {name for _, name in reported.topic_ids} == set(secured.admin.list_topics(timeout=30).topics)
+    assert {name for _, name in reported.topic_ids} == set(Asking(secured.clients).topic_ids)
     assert reported.notes == () and GROUP_CONFIG in reported.rows
     assert ends == WHOLE
 
@@ -259,9 +219,9 @@ def test_an_audit_that_may_not_read_the_topic_is_refused_before_spark_starts(
     allow(secured, [acl(ResourceType.TOPIC, OFFSETS, operation) for operation in allowed])
     address = secured.brokers.addresses("SASL_SSL")
     with mock.patch("kgroups_spark.cli.audit.start_engine", side_effect=AssertionError("Spark was started")):
-        said = audit_command(tmp_path / "lake", address, properties=of_auditor(secured.brokers))
+        code, lines = audit_command(tmp_path / "lake", address, properties=of_auditor(secured.brokers))
     refused = f"kgroups: not authorized: grant {grant} on topic {OFFSETS}"
-    assert (said.code, said.lines) == (1, [f"connecting to {address}", refused])
+    assert (code, lines) == (1, [f"connecting to {address}", refused])
     assert not (tmp_path / "lake").exists()
 
 
@@ -269,8 +229,8 @@ def test_an_audit_that_may_not_read_the_topic_is_refused_before_spark_starts(
 def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(secured, tmp_path, audit_command):
     allow(secured, [ACLS["READ on the offsets topic"]])
     lake, address = tmp_path / "lake", secured.brokers.addresses("SASL_SSL")
-    said = audit_command(lake, address, properties=of_auditor(secured.brokers))
-    assert said.code == 0
+    code, lines = audit_command(lake, address, properties=of_auditor(secured.brokers))
+    assert code == 0
     assert len(rows(lake, "committed_offsets")) > 0
     for note in (
         "offsets.retention.minutes of the brokers is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster",
@@ -278,5 +238,5 @@ def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(sec
         "the configuration of single groups is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster",
     ):
         assert note in last_finished(lake)["notes"]
-        assert any(note in line for line in said.lines)
+        assert any(note in line for line in lines)
     assert {row["status"] for row in rows(lake, "topic_offsets")} == {"not_authorized"}

@@ -10,52 +10,35 @@ import json
 
 import pytest
 
-from tests.broker.lab import expected_in, reported
+from tests.broker.lab import expected_in
 from tests.broker.live_audits import ONLY_A_CLUSTER_SAYS
-from tests.broker.nights import (
-    AFTER_EXPIRY,
-    BEFORE_EXPIRY,
-    COPY,
-    EXPIRY,
-    LIVE,
-    MARKS,
-    NIGHTS,
-    RESTARTED,
-    SCENARIOS,
-    names_with,
-    played,
-)
+from tests.broker.nights import AFTER_EXPIRY, BEFORE_EXPIRY, CLUSTERS, COPY, EXPIRY, LIVE, RESTARTED, played
 from tests.broker.scenarios import RETENTION_MS
+from tests.chosen import marks_of
 from tests.nights import broker_answers
 from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.nights.reported_tables import traffic_of
 
-every_night = pytest.mark.parametrize(
-    ("release", "name"),
-    [pytest.param(release, name, marks=MARKS[release, names_with(name)]) for release, name in NIGHTS],
-)
+PARAMS = {name: pytest.param(of, marks=marks_of(name, *CLUSTERS), id=name) for name, of in CLUSTERS.items()}
+EXPIRING = [PARAMS[name] for name, (_, names) in CLUSTERS.items() if names == EXPIRY]
 each_lake = pytest.mark.parametrize("lake", [LIVE, COPY])
 
 # A log alone names topics by id in some places and by name in others.
 COMPARED_OTHERWISE = {*ONLY_A_CLUSTER_SAYS, "group_members", "group_traffic"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=PARAMS.values())
 def nights(request, session, local, tmp_path_factory):
-    """The nights of the clusters that the tests of this run ask for."""
-    params = [item.callspec.params for item in request.session.items if item.path == request.path]
-    asked = {(each["release"], names_with(each.get("name", BEFORE_EXPIRY))) for each in params}
-    with played({LIVE: session, COPY: local}, tmp_path_factory.mktemp("nights"), asked) as nights:
+    """The nights of a cluster by name."""
+    with played({LIVE: session, COPY: local}, tmp_path_factory.mktemp("nights"), *request.param) as nights:
         yield nights
 
 
-@every_night
-def test_the_scenarios_reached_their_expected_states(nights, release, name):
-    expected, answer = nights[release, name].expected, nights[release, name].answer
-    assert bool(expected) == (name != RESTARTED)
-    assert {each: expected_in(answer, of_scenario) for each, of_scenario in expected.items()} == {
-        each: reported(of_scenario) for each, of_scenario in expected.items()
-    }
+def test_the_scenarios_reached_their_expected_states(nights):
+    for name, night in nights.items():
+        assert bool(night.expected) == (name != RESTARTED)
+        for scenario, expected in night.expected.items():
+            assert expected_in(night.answer, expected) == expected, (name, scenario)
 
 
 @pytest.mark.parametrize(
@@ -63,76 +46,76 @@ def test_the_scenarios_reached_their_expected_states(nights, release, name):
     [broker_answers.groups, broker_answers.members, broker_answers.committed_offsets, broker_answers.pending_offsets],
 )
 @each_lake
-@every_night
-def test_tables_say_what_the_broker_says(nights, release, name, lake, question):
-    ours, said = question(nights[release, name].rows_of(lake), nights[release, name].loaded)
-    assert any(said.values())
-    assert ours == said
+def test_tables_say_what_the_broker_says(nights, lake, question):
+    for name, night in nights.items():
+        ours, said = question(night.rows_of(lake), night.loaded)
+        assert any(said.values())
+        assert ours == said, name
 
 
 @each_lake
-@every_night
-def test_open_transactions_are_those_of_producers_and_of_their_coordinator(nights, release, name, lake):
-    rows, answer = nights[release, name].rows_of(lake), nights[release, name].answer
-    ours, said = broker_answers.open_transactions(rows, answer)
-    assert any(said.values())
-    assert ours == said
-    open_ = producers(rows("open_transactions"))
-    assert open_ == {(int(p), *each) for p, ongoing in answer["transactions"].items() for each in ongoing}
-    assert producers(rows("pending_offsets")) <= open_
+def test_open_transactions_are_those_of_producers_and_of_their_coordinator(nights, lake):
+    for name, night in nights.items():
+        rows, answer = night.rows_of(lake), night.answer
+        ours, said = broker_answers.open_transactions(rows, answer)
+        assert any(said.values())
+        assert ours == said, name
+        open_ = producers(rows("open_transactions"))
+        assert open_ == {(int(p), *each) for p, ongoing in answer["transactions"].items() for each in ongoing}, name
+        assert producers(rows("pending_offsets")) <= open_
 
 
 @each_lake
-@every_night
-def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(nights, release, name, lake):
-    said = {
-        group: sorted([topic, partition] for topic, partition, _ in offsets)
-        for group, offsets in nights[release, name].answer["share_start_offsets"].items()
-    }
-    assert share_partitions(nights[release, name].tables[lake]["group_records"]) == said
+def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(nights, lake):
+    for name, night in nights.items():
+        said = {
+            group: sorted([topic, partition] for topic, partition, *_ in offsets)
+            for group, offsets in night.answer["share_offsets"].items()
+        }
+        assert share_partitions(night.tables[lake]["group_records"]) == said, name
 
 
 @each_lake
-@every_night
-def test_audits_end_where_the_log_ends_and_keep_every_record(nights, release, name, lake):
-    summary = nights[release, name].summaries[lake]
-    ends = {str(each.offsets_partition): each.end_offset for each in summary.audit.partitions}
-    assert ends == nights[release, name].answer["ends"]
-    assert not summary.lacks_records
-    assert_every_record_is_in_one_table(nights[release, name].folders[lake])
+def test_audits_end_where_the_log_ends_and_keep_every_record(nights, lake):
+    for name, night in nights.items():
+        summary = night.summaries[lake]
+        ends = {str(each.offsets_partition): each.end_offset for each in summary.audit.partitions}
+        assert ends == night.answer["ends"], name
+        assert not summary.lacks_records
+        assert_every_record_is_in_one_table(night.folders[lake])
 
 
-@every_night
-def test_both_lakes_are_the_same(nights, release, name):
-    live, copy = (nights[release, name].contents[lake] for lake in (LIVE, COPY))
-    for table in live.keys() - COMPARED_OTHERWISE:
-        assert live[table] == copy[table], table
-    # Each audit counts what it reads. If the log moves between the two audits of a night, both are repeated.
-    live_traffic, copied_traffic = (
-        traffic_of(nights[release, name].tables[lake]["group_traffic"]) for lake in (LIVE, COPY)
-    )
-    assert live_traffic == copied_traffic
-    ids = {row["topic"]: row["topic_id"] for row in nights[release, name].tables[LIVE]["topics"]}
-    live_members, copied = (
-        sorted(
-            (with_topics_completed(row, ids) for row in nights[release, name].tables[lake]["group_members"]),
-            key=lambda member: (member["group_id"], member["member_id"]),
+def test_both_lakes_are_the_same(nights):
+    for name, night in nights.items():
+        live, copy = (night.contents[lake] for lake in (LIVE, COPY))
+        for table in live.keys() - COMPARED_OTHERWISE:
+            assert live[table] == copy[table], (name, table)
+        # Each audit counts what it reads. If the log moves between the two audits of a night, both are repeated.
+        live_traffic, copied_traffic = (traffic_of(night.tables[lake]["group_traffic"]) for lake in (LIVE, COPY))
+        assert live_traffic == copied_traffic, name
+        ids = {row["topic"]: row["topic_id"] for row in night.tables[LIVE]["topics"]}
+        live_members, copied = (
+            sorted(
+                (with_topics_completed(row, ids) for row in night.tables[lake]["group_members"]),
+                key=lambda member: (member["group_id"], member["member_id"]),
+            )
+            for lake in (LIVE, COPY)
         )
-        for lake in (LIVE, COPY)
-    )
-    assert live_members == copied
+        assert live_members == copied, name
 
 
-@every_night
-def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights, release, name):
-    night, answer = nights[release, name], nights[release, name].answer
-    live, copy = ({row["topic_id"]: row["topic"] for row in night.tables[lake]["topics"]} for lake in (LIVE, COPY))
-    assert live.items() >= copy.items()
-    assert live.items() >= answer["topic_ids"].items()
-    assert live.items() - copy.items() <= set().union(
-        *(x.answer["topic_ids"].items() for x in nights.up_to(release, name))
-    )
-    audit_id = night.summaries[LIVE].audit.audit_id
+def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights):
+    known: set[tuple[str, str]] = set()
+    for name, night in nights.items():
+        known |= night.answer["topic_ids"].items()
+        live, copy = ({row["topic_id"]: row["topic"] for row in night.tables[lake]["topics"]} for lake in (LIVE, COPY))
+        assert live.items() >= copy.items() | night.answer["topic_ids"].items(), name
+        assert live.items() - copy.items() <= known, name
+        assert_ends_are_those_of_the_broker(night)
+
+
+def assert_ends_are_those_of_the_broker(night):
+    audit_id, answer = night.summaries[LIVE].audit.audit_id, night.answer
     ends = {
         (row["topic"], row["partition"]): (row["log_start_offset"], row["log_end_offset"])
         for row in night.tables[LIVE]["topic_offsets"]
@@ -151,10 +134,10 @@ def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights, release,
     assert night.contents[COPY]["topic_offsets"] == []
 
 
-@pytest.mark.parametrize("release", [pytest.param(each, marks=MARKS[each, EXPIRY]) for each in SCENARIOS])
+@pytest.mark.parametrize("nights", EXPIRING, indirect=True)
 @each_lake
-def test_offsets_and_groups_expire_as_foreseen(nights, release, lake):
-    before, after = nights[release, BEFORE_EXPIRY], nights[release, AFTER_EXPIRY]
+def test_offsets_and_groups_expire_as_foreseen(nights, lake):
+    before, after = nights[BEFORE_EXPIRY], nights[AFTER_EXPIRY]
     there, left = (
         {slot(row) for row in night.tables[lake]["committed_offsets"] if row["group_id"] != "fresh"}
         for night in (before, after)

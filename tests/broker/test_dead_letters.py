@@ -8,8 +8,7 @@ import pytest
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
 from tests.broker.brokers import Brokers, until
-from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Lab
+from tests.broker.lab import lab_of
 from tests.broker.live_audits import live_audit
 
 pytestmark = pytest.mark.in_turn("dead letters")
@@ -25,10 +24,9 @@ PROPERTIES = {"unstable.api.versions.enable": "true", "group.share.min.record.lo
 @pytest.fixture(scope="module")
 def lake(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dead_letters")
-    with Brokers("4.4.0", folder / "brokers", PROPERTIES) as brokers, JavaClients(brokers.address) as clients:
+    with Brokers("4.4.0", folder / "brokers", PROPERTIES) as brokers, lab_of(brokers) as lab:
         upgrade = ("--bootstrap-server", brokers.address, "upgrade", "--feature", "share.version=2")
-        clients.tool("FeatureCommand", *upgrade)
-        lab = Lab(brokers, clients)
+        lab.clients.tool("FeatureCommand", *upgrade)
         lab.topic(TOPIC, 1, records=12)
         lab.topic(QUEUE, 1)
         settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": LIMIT}
@@ -38,23 +36,19 @@ def lake(local, tmp_path_factory):
         work(lab)
         live_audit(local, folder / "lake", lab.address, include=STATE_LOGS, as_of=None)
         yield str(folder / "lake")
-        lab.close()
 
 
 def work(lab):
     """Until the records that are released have been given up, and those left were delivered again and accepted."""
-    kafka, jvm = lab.clients.kafka, lab.clients.jvm
-    bytes_of = kafka.common.serialization.ByteArrayDeserializer
     more = {"share_acknowledgement_mode": "explicit", "max_poll_records": 50}
-    settings = lab.clients.settings(group_id=GROUP, client_id="worker", **more)
-    consumer = kafka.clients.consumer.KafkaShareConsumer(settings, bytes_of(), bytes_of())
+    consumer = lab.clients.consumer("KafkaShareConsumer", group_id=GROUP, client_id="worker", **more)
     consumer.subscribe([TOPIC])
-    kinds = kafka.clients.consumer.AcknowledgeType
+    kinds = lab.clients.kafka.clients.consumer.AcknowledgeType
     deliveries: dict[int, int] = {}
 
     def has_finished():
         late = []
-        for record in list(consumer.poll(jvm.java.time.Duration.ofMillis(300)).iterator()):
+        for record in list(consumer.poll(lab.clients.jvm.java.time.Duration.ofMillis(300)).iterator()):
             offset = record.offset()
             deliveries[offset] = deliveries.get(offset, 0) + 1
             if offset in TIMED_OUT or (offset in LEFT and deliveries[offset] == 1):

@@ -12,8 +12,7 @@ from kgroups_spark.cli.main import main
 from kgroups_spark.cluster.client_properties import client_properties
 from tests.broker.answers import Asking
 from tests.broker.brokers import until
-from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Lab
+from tests.broker.lab import lab_of
 from tests.chosen import one_of
 
 pytestmark = pytest.mark.in_turn("Kafka's tools")
@@ -25,8 +24,7 @@ Offsets = dict[tuple[str, int], int]
 @pytest.fixture(scope="module")
 def lab(kafka_4_3):
     """A transaction is open."""
-    with JavaClients(kafka_4_3.address) as clients:
-        lab = Lab(kafka_4_3, clients)
+    with lab_of(kafka_4_3) as lab:
         _, second = lab.topic(TOPIC, 2)
         open_ = lab.transactions("open")
         open_.begin()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime, timedelta
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kgroups_spark.audit import run
-from kgroups_spark.cli.main import main
 from tests.broker.brokers import until
-from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Lab
+from tests.broker.lab import lab_of
 from tests.broker.live_audits import live_audit
 from tests.broker.members import SILENT
 from tests.nights.lakes import rows
@@ -24,6 +21,7 @@ pytestmark = pytest.mark.in_turn("lag")
 TOOL = "consumer.group.ConsumerGroupCommand"
 PAUSED, STOPPED, READS_ON, LIMITED = "paused", "stopped", "reads-on", "with-a-config"
 GROUPS = (PAUSED, STOPPED, READS_ON)
+ASKED = [word for group in GROUPS for word in ("--group", group)]
 
 
 class AnHourAgo(datetime):
@@ -34,21 +32,12 @@ class AnHourAgo(datetime):
         return datetime.now(tz) - timedelta(hours=1)
 
 
-def produce(lab, topic, records):
-    producer = Producer({"bootstrap.servers": lab.address, "broker.address.family": "v4"}, logger=SILENT)
-    for _ in range(records):
-        producer.produce(topic, "later", partition=0)
-    assert producer.flush(30) == 0
-
-
 @pytest.fixture(scope="module")
 def played(kafka_4_4):
-    with JavaClients(kafka_4_4.address) as clients:
-        lab = Lab(kafka_4_4, clients)
+    with lab_of(kafka_4_4) as lab:
         for topic in ("lag-grows", "lag-cut", "lag-gone"):
             lab.topic(topic, 1, records=20)
         yield lab
-        lab.close()
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +64,7 @@ def lake(local, played, tmp_path_factory):
     deleted = TopicPartition("lag-cut", 0, 8)
     admin.delete_records([deleted])[deleted].result(30)
     for topic in ("lag-grows", "lag-cut"):
-        produce(lab, topic, 10)
+        lab.produce([(topic, 0)], 10)
     lab.delete_topic("lag-gone")
     until("the topic is gone", lambda: "lag-gone" not in lab.admin.listTopics().names().get())
     paused.commit({("lag-grows", 0): 5})  # as a client does by itself that has paused
@@ -96,14 +85,7 @@ def of_the_tool(lab, *options):
     return found
 
 
-def of_describe(lake, capsys, *options):
-    capsys.readouterr()
-    asked = [word for group in GROUPS for word in ("--group", group)]
-    assert main(["describe", "--lake", str(lake), "--format", "json", *asked, *options]) == 0
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(played, lake, capsys):
+def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(played, lake, json_of):
     said = {
         (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): tuple(
             row[name] for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
@@ -112,7 +94,7 @@ def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(played
     }
     mine = {
         (row["group_id"], row["topic"], row["partition"]): row
-        for row in of_describe(lake, capsys)
+        for row in json_of("describe", "--lake", str(lake), *ASKED)
         if row["topic"] != "lag-gone"
     }
     shown = {
@@ -129,7 +111,7 @@ def test_lag_is_that_of_kafkas_tool_and_records_that_are_gone_are_counted(played
     }
 
 
-def test_coordinator_and_assignor_are_those_of_kafkas_tool(played, lake, capsys):
+def test_coordinator_and_assignor_are_those_of_kafkas_tool(played, lake, json_of):
     names = ("COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
     said = {row["GROUP"]: tuple(row[name] for name in names) for row in of_the_tool(played, "--state")}
     mine = {
@@ -139,7 +121,7 @@ def test_coordinator_and_assignor_are_those_of_kafkas_tool(played, lake, capsys)
             row["state"],
             str(row["member_count"]),
         )
-        for row in of_describe(lake, capsys, "--state")
+        for row in json_of("describe", "--lake", str(lake), *ASKED, "--state")
     }
     assert said == {group: mine[group] for group in said}
     assert {PAUSED, READS_ON} <= set(said)
@@ -162,10 +144,8 @@ def test_it_is_reported_as_it_was_and_nothing_else(lake):
     assert earlier == set()
 
 
-def test_lag_has_a_history(lake, capsys):
-    capsys.readouterr()
-    assert main(["lag", "--lake", str(lake), "--format", "json", *("--group", PAUSED), *("--group", STOPPED)]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_lag_has_a_history(lake, json_of):
+    found = json_of("lag", "--lake", str(lake), "--group", PAUSED, "--group", STOPPED)
     assert [(row["group_id"], row["lag"], row["change"], row["records_lost"], row["trend"]) for row in found] == [
         (STOPPED, 27, 10, 5, "▆█"),
         (PAUSED, 25, 10, 0, "▆█"),

@@ -9,6 +9,7 @@ import re
 import time
 import traceback
 from base64 import urlsafe_b64encode
+from itertools import permutations
 
 import pytest
 import trustme
@@ -33,6 +34,7 @@ from tests.sources.security.token_server import fresh_jwt, token_server
 MODULES = "org.apache.kafka.common.security"
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 TOPIC = "t"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD = "auditor-s3cret"
 # A name that SCRAM has to escape, and a password that JAAS and properties files have to.
 ODD_NAME, ODD_PASSWORD = "aud=it,or", 'pässw"o\\rd =:#!,;'
@@ -86,11 +88,11 @@ def own_certificate(brokers):
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(brokers.certificates.client)}
 
 
-def password(mechanism, name="auditor", password=PASSWORD):
+def password(mechanism, password=PASSWORD):
     module = f"{MODULES}.plain.PlainLoginModule" if mechanism == "PLAIN" else f"{MODULES}.scram.ScramLoginModule"
     return {
         "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f'{module} required username="{name}" password="{password}";',
+        "sasl.jaas.config": f'{module} required username="auditor" password="{password}";',
     }
 
 
@@ -132,7 +134,7 @@ def refusal(kind, address, properties, **more):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_reads(secured, protocol):
     assert what_is_seen(secured.addresses(protocol), properties_of(protocol, secured)) == ([TOPIC], True)
 
@@ -208,24 +210,13 @@ NO_SASL = "has no SASL on this port: set security.protocol to {port}"
 IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.mechanism to one of "
 
 
-@pytest.mark.parametrize(
-    ("protocol", "port", "problem"),
-    [
-        ("PLAINTEXT", "SSL", TLS),
-        ("PLAINTEXT", "SASL_PLAINTEXT", IS_SASL),
-        ("PLAINTEXT", "SASL_SSL", TLS),
-        ("SSL", "PLAINTEXT", NO_TLS),
-        ("SSL", "SASL_PLAINTEXT", NO_TLS),
-        ("SSL", "SASL_SSL", IS_SASL),
-        ("SASL_PLAINTEXT", "PLAINTEXT", NO_SASL),
-        ("SASL_PLAINTEXT", "SSL", TLS),
-        ("SASL_PLAINTEXT", "SASL_SSL", TLS),
-        ("SASL_SSL", "PLAINTEXT", NO_TLS),
-        ("SASL_SSL", "SSL", NO_SASL),
-        ("SASL_SSL", "SASL_PLAINTEXT", NO_TLS),
-    ],
-)
-def test_a_port_of_another_protocol(secured, protocol, port, problem):
+@pytest.mark.parametrize(("protocol", "port"), list(permutations(PROTOCOLS, 2)))
+def test_a_port_of_another_protocol(secured, protocol, port):
+    has_tls, wants_tls = (each.endswith("SSL") for each in (protocol, port))
+    if has_tls == wants_tls:
+        problem = IS_SASL if port.startswith("SASL") else NO_SASL
+    else:
+        problem = TLS if wants_tls else NO_TLS
     # A certificate that the port wants hides no other mistake.
     properties = properties_of(protocol, secured) | (own_certificate(secured) if port == "SSL" else {})
     properties |= {"default.api.timeout.ms": "3000"}

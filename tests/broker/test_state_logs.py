@@ -3,7 +3,6 @@ groups that rebalance, heartbeat by heartbeat."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
@@ -15,10 +14,10 @@ from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.findings import finders
+from tests.broker.answers import Asking
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import MemberReported, Reported, play_the_stories
-from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Lab
+from tests.broker.lab import lab_of
 from tests.broker.live_audits import live_audit
 from tests.broker.producers import transactions_of_every_end, transactions_that_hang
 from tests.chosen import marks_of
@@ -45,8 +44,7 @@ def lab(request):
     """A share group that has read everything and left, one that Admin has reset; transactions of every end."""
     release = request.param.rpartition(".")[0].replace(".", "_")
     brokers: Brokers = request.getfixturevalue(f"kafka_{release}")
-    with JavaClients(brokers.address) as clients:
-        lab = Lab(brokers, clients)
+    with lab_of(brokers) as lab:
         slots = lab.topic(TOPIC, 2, records=20)
         for group in (SHARE, RESET) if request.param >= "4" else ():
             lab.group_setting(group, "share.auto.offset.reset", "earliest")
@@ -154,21 +152,15 @@ def test_share_partitions_are_those_that_the_brokers_list(lab, lake):
 
 def listed_share_offsets(lab, group):
     """By group, topic and partition, start offset, leader epoch and lag."""
-    spec = lab.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
-    reported = {}
-    for slot, offset in lab.admin.listShareGroupOffsets({group: spec}).all().get()[group].items():
-        epoch, lag = offset.leaderEpoch(), offset.lag()
-        key = (group, slot.topic(), slot.partition())
-        reported[key] = (offset.startOffset(), epoch.get() if epoch.isPresent() else None, lag.get())
-    return reported
+    return {
+        (group, topic, partition): tuple(rest) for topic, partition, *rest in Asking(lab.clients).share_offsets(group)
+    }
 
 
 @of_kafka_4
-def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(before_reset, lake, capsys):
+def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(before_reset, lake, json_of):
     moment, listed = before_reset
-    capsys.readouterr()
-    assert main(["describe", "--lake", str(lake), "--group", RESET, "--as-of", str(moment), "--format", "json"]) == 0
-    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    reported = json_of("describe", "--lake", str(lake), "--group", RESET, "--as-of", str(moment))
     assert {
         (RESET, row["topic"], row["partition"]): (row["committed_offset"], row["leader_epoch"]) for row in reported
     } == {slot: offset[:2] for slot, offset in listed.items()}
@@ -188,13 +180,13 @@ def test_describe_prints_what_kafkas_tool_prints(lab, lake, capsys):
         assert len(kafkas) == 3
 
 
-def test_hanging_transactions_equal_those_of_kafkas_find_hanging(lab, lake, hanging, capsys):
+def test_hanging_transactions_equal_those_of_kafkas_find_hanging(lab, lake, hanging, json_of):
     scope = ["--topic", "__consumer_offsets", "--max-transaction-timeout", "0"]
     theirs = lab.clients.tool("TransactionsCommand", "--bootstrap-server", lab.address, "find-hanging", *scope)
     lines = [line.split() for line in theirs.splitlines() if line.startswith("__consumer_offsets")]
     # Topic, Partition, ProducerId, ProducerEpoch, CoordinatorEpoch, StartOffset, ...
     kafkas = {(int(each[1]), int(each[2]), int(each[5])) for each in lines}
-    rows_reported = pending(lake, capsys, "0ms")
+    rows_reported = json_of(*PENDING, "0ms", "--lake", str(lake))
     mine = {row_key(row): row["verdict"] for row in rows_reported if row["is_hanging"]}
     assert set(mine) == kafkas
     assert {key[:2]: verdict for key, verdict in mine.items()} == hanging
@@ -205,14 +197,10 @@ def test_hanging_transactions_equal_those_of_kafkas_find_hanging(lab, lake, hang
     others = {row["transactional_id"]: row["verdict"] for row in ours(rows_reported) if not row["is_hanging"]}
     listed = dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "listed")
     assert others == listed | ({} if lab.is_scala else {"state-prepared": "two_phase"})
-    assert not any(row["is_hanging"] for row in pending(lake, capsys, "15m"))
+    assert not any(row["is_hanging"] for row in json_of(*PENDING, "15m", "--lake", str(lake)))
 
 
-def pending(lake, capsys, maximum):
-    """The rows of `kgroups pending`."""
-    capsys.readouterr()
-    assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", maximum, "--format", "json"]) == 0
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+PENDING = ("pending", "--max-transaction-timeout")
 
 
 def ours(reported):
@@ -261,10 +249,11 @@ def test_an_audit_of_the_copied_logs_agrees(local, lab, lake, tmp_path):
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
 
 
-def test_the_command_that_pending_prints_ends_hanging_transactions(lab, lake, hanging, capsys):
+def test_the_command_that_pending_prints_ends_hanging_transactions(lab, lake, hanging, json_of):
     """The last test: it changes the logs."""
     said = {
-        (row["offsets_partition"], row["producer_id"]): row["abort_command"] for row in pending(lake, capsys, "0ms")
+        (row["offsets_partition"], row["producer_id"]): row["abort_command"]
+        for row in json_of(*PENDING, "0ms", "--lake", str(lake))
     }
     assert {key for key, command in said.items() if command is not None} == set(hanging)
     before = open_on(lab)
@@ -277,11 +266,4 @@ def test_the_command_that_pending_prints_ends_hanging_transactions(lab, lake, ha
 
 def open_on(lab):
     """Partition of __consumer_offsets and producer id of the transactions that are open there."""
-    slots = [("__consumer_offsets", number) for number in range(4)]
-    described = lab.admin.describeProducers([lab.clients.slot(slot) for slot in slots]).all().get()
-    return {
-        (slot[1], producer.producerId())
-        for slot in slots
-        for producer in lab.clients.each(described[lab.clients.slot(slot)].activeProducers())
-        if producer.currentTransactionStartOffset().isPresent()
-    }
+    return {(int(number), each) for number, open_ in Asking(lab.clients).producers().items() for each, _ in open_}

@@ -3,17 +3,15 @@ the lake reports of them. `exactly_once` is played by the client of 3.9, the las
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
-from kgroups_spark.cli.main import main
 from tests.broker.answers import Asking, while_the_log_stands_still
 from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Lab
+from tests.broker.lab import lab_of
 from tests.broker.live_audits import live_audit
 
 pytestmark = pytest.mark.in_turn("streams groups")
@@ -27,18 +25,15 @@ Json = dict[str, Any]
 @pytest.fixture(scope="module")
 def played(kafka_4_3, tmp_path_factory):
     """Three applications that run, each of two threads."""
-    address = kafka_4_3.address
-    with JavaClients(address) as clients, JavaClients(address, "3.9.2") as old_clients:
-        lab = Lab(kafka_4_3, clients)
+    with lab_of(kafka_4_3) as lab, JavaClients(lab.address, "3.9.2") as old_clients:
         lab.topic(TOPIC, PARTITIONS, records=10)
         folder, more = tmp_path_factory.mktemp("streams"), {"num_stream_threads": "2"}
         old_clients.streams(BY_TASK, TOPIC, "classic", folder, processing_guarantee="exactly_once", **more)
         for group, protocol in ((BY_THREAD, "classic"), (STREAMS, "streams")):
-            clients.streams(group, TOPIC, protocol, folder, processing_guarantee="exactly_once_v2", **more)
+            lab.clients.streams(group, TOPIC, protocol, folder, processing_guarantee="exactly_once_v2", **more)
         for group in GROUPS:
             lab.await_committed(group, slots(group))
         yield lab
-        lab.close()
 
 
 def slots(group):
@@ -112,10 +107,11 @@ def test_a_classic_group_of_streams_moves_when_empty_and_its_tasks_are_read(lake
     assert len(members) == 2 and all("processId" in (row["user_data_json"] or "") for row in members)
 
 
-def test_describe_and_lag_have_all_partitions_with_their_owners(played, lake, described, capsys):
+def test_describe_and_lag_have_all_partitions_with_their_owners(played, lake, described, json_of):
     committed = Asking(played.clients).committed_of(GROUPS)
     for group in GROUPS:
-        offsets = rows_of(capsys, "describe", lake, group)
+        of_group = ("--lake", str(lake), "--group", group)
+        offsets = json_of("describe", *of_group)
         found = {(row["topic"], row["partition"]): row["owner_member_id"] for row in offsets}
         assert found == owned(group, described[group])
         assert {(row["topic"], row["partition"]): row["committed_offset"] for row in offsets} == {
@@ -123,16 +119,10 @@ def test_describe_and_lag_have_all_partitions_with_their_owners(played, lake, de
         }
         # The end has the marker of the last transaction, which no offset counts but the next one.
         assert {row["lag"] for row in offsets if row["topic"] == TOPIC} == {0}
-        lags = {(row["topic"], row["partition"]): row["lag"] for row in rows_of(capsys, "lag", lake, group)}
+        lags = {(row["topic"], row["partition"]): row["lag"] for row in json_of("lag", *of_group)}
         assert lags == {(row["topic"], row["partition"]): row["lag"] for row in offsets}
-        [state] = rows_of(capsys, "describe", lake, group, "--state")
+        [state] = json_of("describe", *of_group, "--state")
         assert (state["state"], state["member_count"]) == ("Stable", 2)
-
-
-def rows_of(capsys, command, lake, group, *more):
-    capsys.readouterr()
-    assert main([command, "--lake", str(lake), "--format", "json", "--group", group, *more]) == 0
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_nothing_is_found(lake, described):

@@ -12,14 +12,12 @@ from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.sql.reader import about_waiting
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import AT_ONCE_MS, IMPATIENT_MS, IS_AWAY, PATIENT_MS, Story
-from tests.broker.java_clients import JavaClients
-from tests.broker.lab import SHORT_MS, Lab, at
+from tests.broker.lab import SHORT_MS, at, lab_of
 from tests.broker.live_audits import live_audit
 from tests.findings.record_bytes import blob
 
 pytestmark = pytest.mark.in_turn("members that wait")
 
-RELEASE = "4.3.1"
 POLICY = "group.consumer.migration.policy"
 # A coordinator's answer to a member of KIP-848, by our reason.
 WORDS = {
@@ -36,13 +34,9 @@ WORDS = {
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A broker that lets a group of KIP-848 have three members."""
-    with (
-        Brokers(RELEASE, tmp_path_factory.mktemp("waits") / "brokers", {"group.consumer.max.size": "3"}) as brokers,
-        JavaClients(brokers.address) as clients,
-    ):
-        lab = Lab(brokers, clients)
+    folder = tmp_path_factory.mktemp("waits")
+    with Brokers("4.3.1", folder / "brokers", {"group.consumer.max.size": "3"}) as brokers, lab_of(brokers) as lab:
         yield lab
-        lab.close()
 
 
 def audited(local, lab, folder):

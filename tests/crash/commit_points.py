@@ -22,6 +22,7 @@ from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from tests.nights.lakes import assert_every_record_is_in_one_table, contents_of, rows
+from tests.protocol.fake_delta import one_by_one
 
 CommitPoint = tuple[str, str, int]
 BEFORE, AFTER = "before", "after"
@@ -50,14 +51,7 @@ def at_each_commit(act: Callable[[CommitPoint, str], None]) -> Iterator[None]:
         act(point, AFTER)
         return answer
 
-    def one_by_one(calls: list[Callable[[], Any]], threads: int = 1) -> list[Any]:
-        return [call() for call in calls]
-
-    with (
-        mock.patch.object(Lake, "commit", watched),
-        mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.lake.claim.in_parallel", one_by_one),
-    ):
+    with mock.patch.object(Lake, "commit", watched), one_by_one():
         yield
 
 
@@ -69,17 +63,10 @@ def commit_points(do: Callable[[], object]) -> list[CommitPoint]:
     return points
 
 
-def broken_at(
-    point: CommitPoint,
-    when: str,
-    do: Callable[[], object],
-    look: Callable[[CommitPoint, str], None] = lambda point, when: None,
-) -> None:
-    """Does it until that point, where it breaks; looks at all points before. Raises AssertionError if it does not come
-    by there."""
+def broken_at(point: CommitPoint, when: str, do: Callable[[], object]) -> None:
+    """Does it until that point, where it breaks. Raises AssertionError if it does not come by there."""
 
     def act(at: CommitPoint, now: str) -> None:
-        look(at, now)
         if (at, now) == (point, when):
             raise StorageGone(f"{when} {point}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -14,12 +13,10 @@ from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import Owner
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.local import Local
 from kgroups_spark.tables.schemas import TABLES
 from tests.crash.commit_points import (
     AFTER,
     BEFORE,
-    CommitPoint,
     assert_lake_is_sound,
     at_each_commit,
     audit,
@@ -28,33 +25,27 @@ from tests.crash.commit_points import (
     current_tables,
     photographs,
 )
-from tests.crash.soak import RUNS_WITHOUT_A_JVM, Disturbances, recorded_logs
 from tests.nights.lakes import contents, rows
-from tests.protocol.fake_delta import LOOP
+from tests.recorded_logs import unpacked
 
 HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
 
 
-@dataclass(frozen=True)
-class Killed:
-    """The lakes that a night leaves if it is killed before a commit, by commit point, in order. The lake after a commit
-    is the one before the next commit."""
-
-    lakes: dict[CommitPoint, Path]
-
-    def copied(self, point, folder):
-        """One of them, to go on with."""
-        return Path(shutil.copytree(self.lakes[point], folder / f"{list(self.lakes).index(point):02d}"))
-
-
 @pytest.fixture(scope="module")
 def killed(session, nights, tmp_path_factory):
+    """The lakes that a night leaves if it is killed before a commit, by commit point, in order. The lake after a commit
+    is the one before the next commit."""
     folder = tmp_path_factory.mktemp("killed")
     lake = Path(shutil.copytree(nights.lake, folder / "lake"))
     found = photographs(lake, folder / "copies", lambda: audit(session, lake, nights.second))
     assert_lake_is_sound(lake, nights.expected)
     assert {table for table, _, _ in found} >= {"audits", "offset_commits", "quarantine", "groups", "offset_expiry"}
-    return Killed(found)
+    return found
+
+
+def copied(lake, folder):
+    """The lake, to go on with."""
+    return Path(shutil.copytree(lake, folder / lake.name))
 
 
 def clear(session, lake):
@@ -66,14 +57,14 @@ def clear(session, lake):
 
 def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(session, nights, killed, chosen):
     now = current_tables(session, nights.lake)
-    for point in chosen.some(killed.lakes, 6):
-        assert current_tables(session, killed.lakes[point]) == now, point
+    for point in chosen.some(killed, 6):
+        assert current_tables(session, killed[point]) == now, point
 
 
 def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(session, nights, killed, chosen, tmp_path):
     history = contents(nights.lake, HISTORY_AND_STATE)
-    for point in chosen.some(killed.lakes, 1):
-        lake = killed.copied(point, tmp_path)
+    for point in chosen.some(killed, 1):
+        lake = copied(killed[point], tmp_path)
         clear(session, lake)
         assert contents(lake, HISTORY_AND_STATE) == history, point
 
@@ -81,8 +72,8 @@ def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(sess
 def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happened(
     session, nights, killed, chosen, tmp_path
 ):
-    for point in chosen.some(killed.lakes, 1):
-        lake = killed.copied(point, tmp_path)
+    for point in chosen.some(killed, 1):
+        lake = copied(killed[point], tmp_path)
         audit(session, lake, nights.second)
         assert_lake_is_sound(lake, nights.expected)
 
@@ -103,15 +94,15 @@ def test_a_lake_whose_creation_breaks_is_created_by_the_next_audit(session, nigh
 def test_the_first_audit_killed_before_any_commit_leaves_no_trace(session, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     Lake.create(session, str(lake))
-    killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(session, lake, nights.first)))
-    for point in chosen.some(killed.lakes, 5):
-        assert not any(current_tables(session, killed.lakes[point]).values()), point
-    for point in chosen.some(killed.lakes, 1):
-        copy = killed.copied(point, tmp_path)
+    killed = photographs(lake, tmp_path / "killed", lambda: audit(session, lake, nights.first))
+    for point in chosen.some(killed, 5):
+        assert not any(current_tables(session, killed[point]).values()), point
+    for point in chosen.some(killed, 1):
+        copy = copied(killed[point], tmp_path)
         clear(session, copy)
         assert not any(contents(copy, HISTORY_AND_STATE).values()), point
-    for point in chosen.some(killed.lakes, 1):
-        copy = killed.lakes[point]
+    for point in chosen.some(killed, 1):
+        copy = killed[point]
         audit(session, copy, nights.first)
         assert_lake_is_sound(copy, contents(nights.lake))
         assert [row["status"] for row in rows(copy, "audits")].count("finished") == 1
@@ -166,29 +157,18 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
     assert_lake_is_sound(lake, nights.expected)
 
 
-# Whole audits and maintenance, killed and stalled at random moments, leave the tables of audits to which nothing
-# happened.
-# Here without a JVM; `python -m tests.crash.soak` does so a thousand times, and then beside Spark.
-def test_disturbed_nights_leave_the_tables_of_undisturbed_nights(tmp_path, chosen):
-    logs = list(recorded_logs(tmp_path))
-    for seed in chosen.some(range(20), 1):
-        disturbances = Disturbances(Local(runner=LOOP), seed, 4, tmp_path / str(seed), print, RUNS_WITHOUT_A_JVM)
-        disturbances.run(logs)
-        assert disturbances.done.total() >= 4
-
-
 @pytest.mark.parametrize("at", ["reading ", "replaying "])
-def test_an_audit_that_is_taken_over_while_its_tasks_run_says_so(tmp_path, at):
+def test_an_audit_that_is_taken_over_while_its_tasks_run_says_so(local, tmp_path, at):
     """The audit that took over has removed the work files of the other one's tasks."""
-    log, lake, spark = next(recorded_logs(tmp_path)), tmp_path / "lake", Local(runner=LOOP)
+    log, lake = unpacked(tmp_path, "transactions-4.3"), tmp_path / "lake"
     taken_over: list[int] = []
 
     def stalls(line):
         if line.startswith(at) and not taken_over:
             with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
-                taken_over.append(audit(spark, lake, log, take_over=True).audit.audit_id)
+                taken_over.append(audit(local, lake, log, take_over=True).audit.audit_id)
 
     with pytest.raises(ClaimLost, match=r"audit 1 stops: audit 2 .* has claimed the lake"):
-        audit(spark, lake, log, progress=stalls)
+        audit(local, lake, log, progress=stalls)
     assert taken_over == [2]
     assert not list((lake / "_work").iterdir())

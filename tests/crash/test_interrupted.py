@@ -12,8 +12,6 @@ import pty
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,11 +19,9 @@ import pytest
 
 from kgroups_spark.cli.demo import SEGMENTS
 from tests.cli.written_lake import ledger, write_lake
-from tests.crash.processes import without_progress
-from tests.small_lakes import environment_of_small_lakes
+from tests.crash.processes import in_session, without_progress
 from tests.views.recorded import tables_of
 
-ROOT = Path(__file__).parent.parent.parent
 STARTING = "starting Spark ..."
 
 
@@ -38,38 +34,6 @@ def recorded(tmp_path_factory):
     return Path(write_lake(tmp_path_factory.mktemp("recorded") / "lake", {**tables, "audits": audits}))
 
 
-@pytest.fixture(autouse=True)
-def spark_for_small_lakes(monkeypatch):
-    """How the processes here start Spark."""
-    for name, value in environment_of_small_lakes().items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.fixture
-def kgroups(tmp_path):
-    """Processes that are ended in any case."""
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def start(processes, *words, module="kgroups_spark", stdin=subprocess.DEVNULL):
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    processes.append(process)
-    return process
-
-
 def lines_until(stream, begins):
     """The lines of the stream up to the first one that begins so."""
     assert stream is not None
@@ -79,21 +43,6 @@ def lines_until(stream, begins):
         if line.startswith(begins):
             return said
     raise AssertionError(f"it ended before it said {begins!r}: {''.join(said)}")
-
-
-def in_session(number):
-    """Command lines of the processes that the process of this number has started, and of their children."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            stat = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(stat[3]) == number and stat[0] not in "ZX":
-                found.append((folder / "cmdline").read_text().replace("\0", " ")[-4000:])
-        except OSError:
-            continue
-    return found
 
 
 def assert_nothing_is_left(process):
@@ -121,7 +70,7 @@ def assert_ended(process, code, last):
 
 
 def test_an_audit_ends_while_spark_starts(kgroups, tmp_path):
-    starting = start(kgroups, "audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS))
+    starting = kgroups("audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS))
     lines_until(starting.stderr, STARTING)
     wait_for(starting, "java")
     os.killpg(starting.pid, signal.SIGTERM)
@@ -159,10 +108,10 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
 }
 
 
-def start_signalled(processes, words, call, after_s, number):
+def start_signalled(kgroups, words, call, after_s, number):
     """The command, which sends its process group the signal so long after it has called that."""
     when = json.dumps({"call": call, "after_s": after_s, "number": number})
-    return start(processes, when, *words, module="tests.crash.signalled")
+    return kgroups(when, *words, module="tests.crash.signalled")
 
 
 ENDS = {signal.SIGINT: (130, "kgroups: interrupted\n"), signal.SIGTERM: (143, "kgroups: terminated\n")}
@@ -218,7 +167,7 @@ def test_commands_without_spark_end_with_one_line(kgroups, tmp_path, recorded, s
 @pytest.mark.in_turn("Ctrl-C at the prompt")
 def test_at_the_prompt_ctrl_c_ends_a_query_by_spark_and_the_next_one_runs(kgroups, recorded):
     terminal, stdin = pty.openpty()
-    process = start(kgroups, "sql", "--engine", "spark", "--lake", str(recorded), stdin=stdin)
+    process = kgroups("sql", "--engine", "spark", "--lake", str(recorded), stdin=stdin)
     os.close(stdin)
     said = lines_until(process.stderr, "audit 1, as of")
     os.write(terminal, f"{LONG_QUERY};\n".encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import threading
 
 import pytest
@@ -12,18 +13,7 @@ import pytest
 from kgroups_spark.cli import main as cli
 from kgroups_spark.lake.lake import Lake
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
-from tests.crash.processes import (
-    end_of,
-    kill_all,
-    kill_jvm,
-    kill_workers,
-    next_log_of,
-    said_by,
-    started_audit,
-    until,
-    until_python_runs,
-    without_progress,
-)
+from tests.crash.processes import in_session, kill_below, until, until_python_runs, without_progress
 from tests.nights.lakes import contents, rows
 
 
@@ -37,16 +27,17 @@ def last_line(said):
 
 
 @pytest.mark.in_turn("a killed audit")
-def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path):
+def test_driver_and_jvm_killed_in_the_first_audit(kgroups, local, nights, tmp_path):
     lake = tmp_path / "lake"
     Lake.create(local, str(lake))
-    with started_audit(lake, nights.first) as process:
-        until(next_log_of(lake, "offset_commits"), process)
-        kill_all(process)
+    process = kgroups("audit", "--lake", str(lake), "--segments", str(nights.first))
+    log = lake / "offset_commits" / "_delta_log"
+    until(lambda: len(list(log.glob("*.json"))) > 1, process)
+    os.killpg(process.pid, signal.SIGKILL)
     # It reports what it does, and the processes that it starts write nothing.
-    said = said_by(lake)
-    assert said.startswith("starting Spark ...\n")
-    assert without_progress(said) == []
+    out, err = process.communicate()
+    assert err.startswith("starting Spark ...\n")
+    assert (out, without_progress(err)) == ("", [])
     assert statuses(lake) == [(1, "running")]
     assert not any(current_tables(local, lake).values())
     audit(local, lake, nights.first)
@@ -54,16 +45,17 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path):
 
 
 @pytest.mark.in_turn("a killed JVM")
-def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path):
+def test_the_jvm_killed_while_its_tasks_run(kgroups, local, nights, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     before = current_tables(local, lake)
-    with started_audit(lake, nights.second) as process:
-        until(next_log_of(lake, "committed_offsets"), process)
-        assert kill_jvm(process)
-        assert end_of(process) == 1
-    assert "nothing that it wrote counts: Spark's JVM has ended" in last_line(said_by(lake)), said_by(lake)
-    assert "Traceback" not in said_by(lake)
+    process = kgroups("audit", "--lake", str(lake), "--segments", str(nights.second))
+    until(lambda: "pyspark.daemon" in "".join(in_session(process.pid)), process)
+    assert kill_below(process.pid, "pyspark-shell")
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 1, said
+    assert "nothing that it wrote counts: Spark's JVM has ended" in last_line(said), said
+    assert "Traceback" not in said
     assert current_tables(local, lake) == before
     audit(local, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
@@ -78,7 +70,7 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
     def kill():
         while not has_ended.wait(0.001):
             if (lake / "_work").exists():
-                killed.append(kill_workers(os.getpid()))
+                killed.append(kill_below(os.getpid(), "pyspark.daemon"))
 
     killer = threading.Thread(target=kill)
     killer.start()

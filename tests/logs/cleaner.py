@@ -9,21 +9,21 @@ from __future__ import annotations
 import itertools
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tests.logs.log_files import Files, segments_of
 from tests.records.build import compress, nullable, varint
 from tests.slow_records import SlowRecord, read_batch, read_message
-
-Files = Mapping[str, bytes]
 
 TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 NO_TIMESTAMP = -1
 ABORT, COMMIT = 0, 1
-DAY_MS = 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000  # delete.retention.ms
 NOW_MS = 4 * 10**12  # later than anything that tests write
 
 
@@ -63,46 +63,20 @@ class Batch(NamedTuple):
         return struct.unpack_from(">h", keys[0], 2)[0] if keys and keys[0] else None
 
 
-@dataclass(frozen=True)
-class CleanLog:
-    """The settings of one round of cleaning. `producers_expired`: the state of all producers has expired on the
-    broker."""
-
-    now: int = NOW_MS
-    delete_retention_ms: int = DAY_MS
-    producers_expired: bool = False
-
-
-def clean(
-    files: Files,
-    *,
-    up_to: Mapping[int, int] | None = None,
-    drop_tombstones: bool = False,
-    now: int = NOW_MS,
-    delete_retention_ms: int = DAY_MS,
-) -> dict[str, bytes]:
+def clean(files: Files, *, drop_tombstones: bool = False) -> dict[str, bytes]:
     """The segments after a round of cleaning. Cleaned ones become one, under the first one's name.
 
-    Every partition is cleaned below its active segment and its first open transaction, and below `up_to` if that is
-    given. `drop_tombstones`: rounds at `now` and one and two `delete.retention.ms` later, which remove tombstones and
-    the markers of transactions without records; by then the state of all producers has expired on the broker.
+    Every partition is cleaned below its active segment and its first open transaction. `drop_tombstones`: also rounds
+    one and two `delete.retention.ms` later, which remove tombstones and the markers of transactions without records; by
+    then the state of all producers has expired on the broker.
     """
-    rounds = range(3) if drop_tombstones else range(1)
-    for number in rounds:
-        how = CleanLog(now + number * delete_retention_ms, delete_retention_ms, drop_tombstones)
+    for number in range(3 if drop_tombstones else 1):
         files = {
             path: data
-            for partition, of_one in _by_partition(files).items()
-            for path, data in _clean_partition(of_one, None if up_to is None else up_to.get(partition), how).items()
+            for paths in segments_of(files).values()
+            for path, data in _clean_partition(files, paths, NOW_MS + number * DAY_MS, drop_tombstones).items()
         }
     return dict(files)
-
-
-def first_uncleanable_offset(files: Files) -> int:
-    """The start of one partition's active segment, or of its first open transaction, whichever comes first."""
-    paths = sorted(files)
-    transactions = Transactions.of([batch for path in paths for batch in batches_of(files[path])])
-    return min([_base_offset(paths[-1]), *transactions.open_at.values()])
 
 
 def batches_of(segment: bytes) -> list[Batch]:
@@ -167,20 +141,20 @@ class Transactions:
             self.aborted.update(offsets)
 
 
-def _clean_partition(files: Files, up_to: int | None, how: CleanLog) -> dict[str, bytes]:
-    """One round over the segments of one partition."""
-    paths = sorted(files)
-    end = first_uncleanable_offset(files)
-    end = end if up_to is None else min(end, up_to)
+def _clean_partition(files: Files, paths: list[str], now: int, producers_expired: bool) -> dict[str, bytes]:
+    """One round over the segments of one partition. It ends where the active segment or the first open transaction
+    begins, whichever comes first."""
     batches = {path: batches_of(files[path]) for path in paths}
     whole = list(itertools.chain.from_iterable(batches.values()))
+    transactions = Transactions.of(whole)
+    end = min([int(Path(paths[-1]).stem), *transactions.open_at.values()])
     cleanable = [batch for batch in whole if batch.last_offset < end]
     if not cleanable:
-        return dict(files)
-    transactions = Transactions.of(whole)
-    cleaning = _Round(how, transactions, _last_offsets(cleanable, transactions.aborted), cleanable[-1].last_offset)
+        return {path: files[path] for path in paths}
+    last_offsets = _last_offsets(cleanable, transactions.aborted)
+    cleaning = _Round(now, producers_expired, transactions, last_offsets, cleanable[-1].last_offset)
     touched = [path for path in paths if batches[path] and batches[path][0].last_offset < end]
-    kept = {path: data for path, data in files.items() if path not in touched}
+    kept = {path: files[path] for path in paths if path not in touched}
     cleaned = b"".join(
         cleaning.cleaned(batch) if batch.last_offset < end else batch.data
         for path in touched
@@ -202,7 +176,8 @@ def _last_offsets(batches: list[Batch], aborted: set[int]) -> dict[bytes, int]:
 
 @dataclass(frozen=True)
 class _Round:
-    how: CleanLog
+    now: int
+    producers_expired: bool
     transactions: Transactions
     last_offsets: dict[bytes, int]
     last_offset: int
@@ -217,10 +192,10 @@ class _Round:
         needs_horizon = horizon is None and (self._is_empty_marker(batch) or any(r.value is None for r in retained))
         if len(retained) == len(records) and not needs_horizon and batch.magic == 2:
             return batch.data
-        return _rewritten(batch, retained, self.how.now + self.how.delete_retention_ms if needs_horizon else horizon)
+        return _rewritten(batch, retained, self.now + DAY_MS if needs_horizon else horizon)
 
     def _retains(self, batch: Batch, record: SlowRecord) -> bool:
-        past_horizon = batch.delete_horizon is not None and batch.delete_horizon <= self.how.now
+        past_horizon = batch.delete_horizon is not None and batch.delete_horizon <= self.now
         if batch.is_control:
             return not (self._is_empty_marker(batch) and past_horizon)
         if batch.base_offset in self.transactions.aborted or record.key is None:
@@ -231,7 +206,7 @@ class _Round:
         """Whether to keep the empty batch: an active producer's last one, for its epoch and sequence, or the last one
         of the round, for its offset."""
         last = self.transactions.last_of_producer.get(batch.producer_id)
-        holds_state = last == batch.base_offset and not self.how.producers_expired
+        holds_state = last == batch.base_offset and not self.producers_expired
         return batch.magic == 2 and (holds_state or batch.last_offset == self.last_offset)
 
     def _is_empty_marker(self, batch: Batch) -> bool:
@@ -295,8 +270,8 @@ class GrowingLog:
     def __init__(self, written: Files) -> None:
         self.files: dict[str, bytes] = {}
         self._to_come = {
-            partition: _of_rising_epochs([batch for path in sorted(files) for batch in batches_of(files[path])])
-            for partition, files in _by_partition(written).items()
+            partition: _of_rising_epochs([batch for path in paths for batch in batches_of(written[path])])
+            for partition, paths in segments_of(written).items()
         }
         for partition, batches in self._to_come.items():
             self.files[_path(partition, batches[0].base_offset if batches else 0)] = b""
@@ -311,18 +286,18 @@ class GrowingLog:
 
     def append(self, partition: int, batches: int) -> None:
         """Writes the next `batches` batches to the active segment."""
-        path = max(p for p in self.files if _partition(p) == partition)
+        path = segments_of(self.files)[partition][-1]
         written, self._to_come[partition] = self._to_come[partition][:batches], self._to_come[partition][batches:]
         self.files[path] += b"".join(batch.data for batch in written)
 
     def roll(self, partition: int) -> None:
         """Begins a new active segment, unless the present one is empty."""
-        path = max(p for p in self.files if _partition(p) == partition)
+        path = segments_of(self.files)[partition][-1]
         if batches := batches_of(self.files[path]):
             self.files[_path(partition, batches[-1].last_offset + 1)] = b""
 
-    def clean(self, *, drop_tombstones: bool = False, now: int = NOW_MS) -> None:
-        self.files = clean(self.files, drop_tombstones=drop_tombstones, now=now)
+    def clean(self, *, drop_tombstones: bool = False) -> None:
+        self.files = clean(self.files, drop_tombstones=drop_tombstones)
 
 
 def _of_rising_epochs(batches: list[Batch]) -> list[Batch]:
@@ -338,25 +313,10 @@ def _of_rising_epochs(batches: list[Batch]) -> list[Batch]:
 
 def records_of(files: Files) -> Iterator[tuple[int, SlowRecord]]:
     """Every record of the files with its partition, in log order."""
-    for partition, of_one in _by_partition(files).items():
-        for path in sorted(of_one):
-            for batch in batches_of(of_one[path]):
+    for partition, paths in segments_of(files).items():
+        for path in paths:
+            for batch in batches_of(files[path]):
                 yield from ((partition, record) for record in batch.records())
-
-
-def _by_partition(files: Files) -> dict[int, dict[str, bytes]]:
-    found: dict[int, dict[str, bytes]] = defaultdict(dict)
-    for path in sorted(files):
-        found[_partition(path)][path] = files[path]
-    return dict(sorted(found.items()))
-
-
-def _partition(path: str) -> int:
-    return int(path.split("/")[-2].rsplit("-", 1)[1])
-
-
-def _base_offset(path: str) -> int:
-    return int(path.rsplit("/", 1)[-1].removesuffix(".log"))
 
 
 def _path(partition: int, base_offset: int) -> str:

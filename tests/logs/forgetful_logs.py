@@ -12,6 +12,7 @@ from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, text
 from tests.logs.log_files import Files
 from tests.records.build import KeyValue, batch
 
+STEPS = 40
 GROUPS, CONSUMER_GROUPS, MEMBERS = ("a", "b", "c"), ("m", "n"), ("x", "y")
 # ConsumerGroupMemberMetadataValue: client c on host h, subscribed to t. The others: epochs, nothing assigned.
 MEMBER = struct.pack(">h", 0) + b"\0\0\2c\2h\2\2t\0" + struct.pack(">i", 300_000) + b"\0\0"
@@ -81,16 +82,16 @@ KINDS: dict[Callable[[random.Random], list[KeyValue]], int] = {
 }
 
 
-def forgetful_log(seed: int, steps: int = 40, partition: int = 0) -> Files:
+def forgetful_log(seed: int, partition: int = 0) -> Files:
     """One offsets partition; a third of the commits are transactions of one producer each, which end soon."""
     rng = random.Random(seed)
     data, offset, ends_at = b"", 0, dict[int, int]()  # by producer the step at which its transaction ends
-    for step in range(steps + 4):
+    for step in range(STEPS + 4):
         for producer in [p for p, end in ends_at.items() if end == step]:
             record = struct.pack(">hh", 0, int(rng.random() < 0.6)), struct.pack(">hi", 0, 4)
             data += _batch(offset, [record], TRANSACTIONAL | CONTROL, producer)
             offset += 1
-        if step >= steps:
+        if step >= STEPS:
             continue
         (make,) = rng.choices(list(KINDS), list(KINDS.values()))
         records = make(rng)

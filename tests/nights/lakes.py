@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -54,9 +53,9 @@ def _table(stored: _Stored) -> pa.Table:
 Tables = dict[str, list[dict[str, Any]]]
 
 
-def contents(lake: Path | str, names: list[str] | None = None, without: Collection[str] = ()) -> dict[str, list[str]]:
-    """The sorted rows of tables, without audit_id and the columns `without`."""
-    return {name: list(_content_of(_Stored.at(Path(lake) / name), frozenset(without))) for name in names or COMPARED}
+def contents(lake: Path | str, names: list[str] | None = None) -> dict[str, list[str]]:
+    """The sorted rows of tables, without audit_id."""
+    return {name: list(_content_of(_Stored.at(Path(lake) / name))) for name in names or COMPARED}
 
 
 def contents_of(tables: Tables) -> dict[str, list[str]]:
@@ -65,13 +64,12 @@ def contents_of(tables: Tables) -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=1024)
-def _content_of(stored: _Stored, without: frozenset[str]) -> list[str]:
-    return _content(_table(stored).to_pylist(), without)
+def _content_of(stored: _Stored) -> list[str]:
+    return _content(_table(stored).to_pylist())
 
 
-def _content(some: list[dict[str, Any]], without: Collection[str] = ()) -> list[str]:
-    left_out = {"audit_id", *without}
-    return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in some)
+def _content(some: list[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted((key, value) for key, value in row.items() if key != "audit_id")) for row in some)
 
 
 def versions(lake: Path | str) -> dict[str, int]:

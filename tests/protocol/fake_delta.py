@@ -169,17 +169,27 @@ def remembered(lake: Lake, name: str, paths: Sequence[str]) -> Any:
 
 
 @contextmanager
-def opened_once() -> Iterator[None]:
-    """Reads each file of a lake once, one after the other, and compresses none: a file has few rows in many columns,
-    and each column would need a separate compressor."""
+def one_by_one() -> Iterator[None]:
+    """A lake's tables are changed and read one after the other, in one thread."""
 
-    def one_by_one(calls: list[Callable[[], Any]], threads: int = 1) -> list[Any]:
+    def called(calls: list[Callable[[], Any]], threads: int = 1) -> list[Any]:
         return [call() for call in calls]
 
     with (
+        mock.patch("kgroups_spark.lake.lake.in_parallel", called),
+        mock.patch("kgroups_spark.lake.claim.in_parallel", called),
+    ):
+        yield
+
+
+@contextmanager
+def in_memory() -> Iterator[None]:
+    """For lakes with logs in memory. Reads each file once, because files never change, and compresses none: a file has
+    few rows in many columns, and each column would need a separate compressor."""
+    with (
+        one_by_one(),
         mock.patch.object(Lake, "dataset", remembered),
-        mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.lake.claim.in_parallel", one_by_one),
+        mock.patch.object(Lake, "stand_in", None),
         mock.patch("kgroups_spark.lake.parts.COMPRESSION", "none"),
     ):
         yield
@@ -187,25 +197,14 @@ def opened_once() -> Iterator[None]:
 
 @contextmanager
 def in_this_process() -> Iterator[None]:
-    """Opens lakes over fake stores, and makes each thread a separate host."""
-    with (
-        opened_once(),
-        mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: threading.current_thread().name),
-        mock.patch.object(Lake, "stand_in", None),
-    ):
+    """The same, and each thread is a separate host."""
+    with in_memory(), mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: threading.current_thread().name):
         yield
 
 
 def fake_lake(store: FakeStore, folder: Path) -> Lake:
     """The lake in the folder, created if necessary."""
     return Lake.create(Local(store, LOOP), str(folder))
-
-
-@contextmanager
-def in_memory() -> Iterator[None]:
-    """For lakes with logs in memory; each file is opened once, because files never change."""
-    with opened_once(), mock.patch.object(Lake, "stand_in", None):
-        yield
 
 
 def answer(query: str, tables: dict[str, pa.Table]) -> pa.Table:
