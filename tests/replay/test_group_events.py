@@ -47,8 +47,8 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version, seed):
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("version", one_of(*VERSIONS))
-@pytest.mark.parametrize("seed", [*some_of(1, *range(12)), 209])  # the last: a group goes and comes again in one act
+@pytest.mark.parametrize("version", some_of(2, *VERSIONS))
+@pytest.mark.parametrize("seed", [*some_of(3, *range(12)), 209])  # the last: a group goes and comes again in one act
 def test_events_are_those_that_another_implementation_found(version, seed):
     """Without event_index and times. It compared the whole state before each record with that after it, in plain
     loops: tests/coordinator/events_twin.py at commit 411483fb."""
