@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 29_498, "lines": 45_890, "files": 148, "folders": 15},
-    "tests": {"code": 35_510, "lines": 52_410, "files": 304, "folders": 34},
+    "kgroups_spark": {"code": 29_498, "lines": 45_885, "files": 148, "folders": 15},
+    "tests": {"code": 31_340, "lines": 46_680, "files": 287, "folders": 33},
 }
 LONGEST_FILE = 771
 
