@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pyspark
 
-import kgroups_spark
-from kgroups_spark.spark.session import DELTA_JAR, S3_JARS, _remembered_jars, ivy_folder
+from kgroups_spark.spark.session import DELTA_JAR, S3_JARS, _remembered_jars
+from tests.maven import asked_for, downloaded_jars
 
 # S3Proxy and what it loads to keep objects in a folder; AWS's classes that it names come with Hadoop's S3.
 OBJECT_STORE = (
@@ -42,35 +41,5 @@ def spark_jars() -> list[str]:
 
 def object_store_jars() -> list[str]:
     """The class path of S3Proxy."""
-    folder = ivy_folder() / "object-store"
-    wanted = [folder / f"{artifact}-{version}.jar" for _, artifact, version in map(_parts, OBJECT_STORE)]
-    if not all(jar.is_file() for jar in wanted):
-        _download(folder)
-    assert all(jar.is_file() for jar in wanted), f"{folder} lacks some of {', '.join(OBJECT_STORE)}"
-    return [*map(str, wanted), *(jar for jar in spark_jars() if "awssdk" in jar)]
-
-
-def _parts(coordinates: str) -> list[str]:
-    return coordinates.split(":")
-
-
-def _download(folder: Path) -> None:
-    """By the Ivy that Spark brings. Raises CalledProcessError, with what Ivy said on stderr."""
-    folder.mkdir(parents=True, exist_ok=True)
-    dependencies = "".join(
-        f'<dependency org="{group}" name="{artifact}" rev="{version}" transitive="false" conf="default->master"/>'
-        for group, artifact, version in map(_parts, OBJECT_STORE)
-    )
-    module = folder / f"ivy-{os.getpid()}.xml"
-    module.write_text(
-        '<ivy-module version="2.0"><info organisation="tests" module="object-store"/>'
-        f'<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
-    )
-    (ivy,) = (SPARK_HOME / "jars").glob("ivy-*.jar")
-    settings = Path(kgroups_spark.__file__).parent / "ivysettings.xml"
-    command = ["java", "-jar", str(ivy), "-settings", str(settings), "-cache", str(ivy_folder() / "cache"), "-ivy"]
-    subprocess.run(
-        [*command, str(module), "-retrieve", f"{folder}/[artifact]-[revision].[ext]"], stdout=sys.stderr, check=True
-    )
-    module.unlink()
+    jars = downloaded_jars("object-store", asked_for(OBJECT_STORE, "master"))
+    return [*jars, *(jar for jar in spark_jars() if "awssdk" in jar)]

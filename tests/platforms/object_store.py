@@ -5,10 +5,8 @@ It checks signatures and honours `If-None-Match: *`, and needs nothing but the J
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,27 +16,20 @@ from pathlib import Path
 
 from pyarrow.fs import S3FileSystem
 
+from tests.broker.brokers import HOST, Port, listens
 from tests.platforms.jars import object_store_jars
 
 
 # Servers of a test: started on this machine's loopback, ended with the test, their output kept in a file.
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port at which no process listens now."""
-    with socket.socket() as sock:
-        sock.bind((host, 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 @contextmanager
 def server(
-    command: Sequence[str], log: Path, environment: Mapping[str, str], is_up: Callable[[], bool], seconds: float = 90
+    command: Sequence[str], log: Path, environment: Mapping[str, str], is_up: Callable[[], bool]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The process once it `is_up`. Raises RuntimeError with what it said when it ends before, or takes too long."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment))
     try:
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 90
         while not is_up():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command[0]} did not start: {log.read_text()[-3000:]}")
@@ -51,13 +42,6 @@ def server(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def listens(host: str, port: int) -> bool:
-    """Whether a process takes connections there."""
-    with socket.socket() as sock:
-        sock.settimeout(1)
-        return sock.connect_ex((host, port)) == 0
 
 
 # S3Proxy's own setting writes a page a request.
@@ -105,8 +89,8 @@ class ObjectStore:
 @contextmanager
 def object_store(folder: Path, buckets: tuple[str, ...]) -> Iterator[ObjectStore]:
     """An object store with these buckets."""
-    port = free_port()
-    store = ObjectStore(f"http://127.0.0.1:{port}", "tests", f"secret-{secrets.token_hex(16)}", folder / "objects")
+    port = Port().number
+    store = ObjectStore(f"http://{HOST}:{port}", "tests", f"secret-{secrets.token_hex(16)}", folder / "objects")
     for bucket in buckets:
         (store.folder / bucket).mkdir(parents=True)
     properties, logback = folder / "s3proxy.properties", folder / "logback.xml"
@@ -118,14 +102,5 @@ def object_store(folder: Path, buckets: tuple[str, ...]) -> Iterator[ObjectStore
     logback.write_text(QUIET)
     command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", ":".join(object_store_jars())]
     command += [f"-Dlogback.configurationFile={logback}", "org.gaul.s3proxy.Main", "--properties", str(properties)]
-    with server(command, folder / "s3proxy.log", os.environ, lambda: listens("127.0.0.1", port)):
+    with server(command, folder / "s3proxy.log", os.environ, lambda: listens(port)):
         yield store
-
-
-def data_files(lake: Path, table: str) -> set[str]:
-    """The names of all files that were ever added to a table of a lake."""
-    names = set()
-    for version in (lake / table / "_delta_log").glob("*.json"):
-        actions = [json.loads(line) for line in version.read_text().splitlines()]
-        names |= {action["add"]["path"] for action in actions if "add" in action}
-    return names

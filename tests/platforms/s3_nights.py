@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
+from deltalake import DeltaTable
 
 from kgroups_spark.audit import maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -25,7 +26,6 @@ from kgroups_spark.lake.local import Local
 from kgroups_spark.spark.session import spark_session
 from kgroups_spark.tables.schemas import TABLES
 from tests.nights.lakes import copy_until
-from tests.platforms.object_store import data_files
 from tests.protocol.fake_delta import LOOP
 from tests.small_lakes import FOR_SMALL_LAKES
 
@@ -45,7 +45,7 @@ def main(log: Path, buckets: Path, local: Path, settings: dict[str, str], mainta
         audit = ["audit", "--segments", f"{scheme}://logs/log", "--lake"]
         facts["nights"][f"{share}"] = said([*audit, f"{scheme}://lakes/ours"])
         run_audit(Local(runner=LOOP), AuditOptions(str(local), [f"{buckets}/logs/log"]))
-    facts["files"] = sorted(data_files(buckets / "lakes" / "ours", "offset_commits"))
+    facts["files"] = DeltaTable(f"{buckets}/lakes/ours/offset_commits").file_uris()
     groups = ["groups", "--format", "csv", "--lake"]
     facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/ours", "s3://lakes/ours", f"{local}")]
     maintain.TABLES = {name: TABLES[name] for name in maintained}

@@ -14,8 +14,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.broker.brokers import Port, listens
 from tests.platforms.jars import SPARK_HOME, spark_jars
-from tests.platforms.object_store import free_port, listens, server
+from tests.platforms.object_store import server
 from tests.small_lakes import FOR_SMALL_LAKES
 from tests.spark_classes import with_shared_classes
 
@@ -83,13 +84,13 @@ def java_options() -> str:
 def standalone_cluster(folder: Path) -> Iterator[Cluster]:
     """The cluster once both workers are known to the master."""
     environment = _environment(folder)
-    port, spark_class = free_port(), str(SPARK_HOME / "bin" / "spark-class")
+    port, spark_class = Port().number, str(SPARK_HOME / "bin" / "spark-class")
     url, master_log = f"spark://127.0.0.1:{port}", folder / "master.log"
     master = "org.apache.spark.deploy.master.Master"
     worker = "org.apache.spark.deploy.worker.Worker"
     with ExitStack() as running:
         command = [spark_class, master, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-        running.enter_context(server(command, master_log, environment, lambda: listens("127.0.0.1", port)))
+        running.enter_context(server(command, master_log, environment, lambda: listens(port)))
         for number, node in enumerate(NODES):
             command = [spark_class, worker, "--host", node, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
             command += ["--work-dir", str(folder / f"work-{number}"), url]
