@@ -177,9 +177,9 @@ def _of_spark(error: Exception) -> str | None:
     return f"Spark's JVM has ended ({reason})" if isinstance(error, Py4JError | ConnectionError) and has_ended else None
 
 
-# py4j's error if the connection broke while it waited for an answer; else it raises Py4JNetworkError. If Java answers
-# that it has no such class or method, the error has other words, or a trace.
-NO_ANSWER = re.compile(r"An error occurred while calling \S+")
+# py4j's errors if the connection broke while it waited for an answer, or looked up a class that Spark always has; else
+# it raises Py4JNetworkError. If Java answers that it has no such method, the error has other words, or a trace.
+NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S*Spark\S+ does not exist in the JVM")
 # Java's messages for a socket or a process with a vanished other side, such as a killed worker.
 BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
 # Python's and Arrow's errors that a disk, a network or a lack of memory causes.

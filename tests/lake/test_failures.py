@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 from py4j.java_gateway import JavaPackage
-from py4j.protocol import Py4JJavaError, Py4JNetworkError, get_return_value
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, machine_failures_reported
@@ -37,7 +37,12 @@ HAS_ENDED = r"^the audit failed: Spark's JVM has ended \([^\n]+\)$"
 
 
 @pytest.mark.parametrize(
-    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
+    "error",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        Py4JError("SparkSession does not exist in the JVM"),
+        ConnectionRefusedError(111, "refused"),
+    ],
 )
 def test_a_jvm_that_has_ended_is_reported_in_one_line(error):
     with pytest.raises(KgroupsError, match=HAS_ENDED):
