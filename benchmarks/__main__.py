@@ -53,6 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         return _refuse("Go is needed to build the peer (franz-go): https://go.dev/dl, 1.26 or newer, on the PATH")
     if not Path("/proc/self/stat").exists():
         return _refuse("CPU seconds of a process tree are read from /proc: Linux is needed")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # with it each process would compile all modules
     work = options.work or Path(tempfile.mkdtemp(prefix="kgroups-benchmark-"))
     try:
         ratios = _measure(options, work.absolute())
@@ -240,7 +241,6 @@ WITHOUT_ARCHIVE = {"SPARK_SUBMIT_OPTS": "-XX:SharedArchiveFile=none"}
 
 def _start(options: argparse.Namespace, work: Path) -> list[Ratio]:
     """Imports, an audit with nothing new beyond them, and a session with and without the archive of classes."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     log, lake = _log(work, _shape(options, options.records // 5, kind="usual")), work / "start"
     _audited(log, lake)
     ours, libraries, nothing_new = list[float](), list[float](), list[float]()
