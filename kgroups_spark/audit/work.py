@@ -390,13 +390,12 @@ class AuditWork:
         return sorted(known | {p.offsets_partition for p in self.plan.partitions})
 
     def shards_by_task(self, progress: Iterable[RangeProgress] = ()) -> TaskShards:
-        """The shards of each task. A shard's weight is the rows of its saved state plus the records read from it, of
-        which one of a group takes as long as a hundred commits."""
-        rows = Counter(self.state.rows)
+        """The shards of each task."""
+        rows, of_groups = Counter(self.state.rows), Counter[int]()
         for each in progress:
-            of_groups = sum(count for (record_type, _), count in each.record_counts.items() if record_type > 1)
-            rows[each.offsets_partition] += each.records + 100 * of_groups
-        tasks = task_shards({shard: rows[shard] for shard in self.shards}, self.slots)
+            rows[each.offsets_partition] += each.records
+            of_groups[each.offsets_partition] += sum(n for (kind, _), n in each.record_counts.items() if kind > 1)
+        tasks = task_shards({shard: rows[shard] for shard in self.shards}, self.slots, of_groups)
         return replace(tasks, at_once=OF_NIGHT, alone={p.offsets_partition for p in self.plan.read_again})
 
     def read_context(self, tasks: int) -> ReadContext:

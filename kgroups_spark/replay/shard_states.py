@@ -145,10 +145,12 @@ class Stored:
         return self.run(Sink(self.lake.runner, {}, audit_id=0), tasks, task).facts
 
 
-def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
-    """The shards of each task, given the number of records of each shard; a small history is one task."""
-    tasks = max(1, min(2 * slots, sum(records.values()) // RECORDS_OF_A_TASK))
-    return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
+def task_shards(records: Mapping[int, int], slots: int, of_groups: Mapping[int, int] | None = None) -> TaskShards:
+    """The shards of each task, given the number of records of each shard; a small history is one task. `of_groups`: the
+    records of groups among them; replaying one takes as long as a hundred commits."""
+    weights = {shard: count + 100 * (of_groups or {}).get(shard, 0) for shard, count in records.items()}
+    tasks = max(1, min(2 * slots, sum(weights.values()) // RECORDS_OF_A_TASK))
+    return TaskShards(tuple(map(tuple, by_weight(sorted(weights), weights.__getitem__, tasks))), dict(records))
 
 
 def states_alone(replay: ShardTask, reader: PartReader) -> Iterator[TaskOutput]:

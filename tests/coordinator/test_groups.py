@@ -182,6 +182,38 @@ def test_t34_tombstones_of_missing_members_and_groups_are_ignored():
     assert (log.failed, log.states()) == ({}, {"g": "consumer Empty"})
 
 
+def test_t35_an_assignment_after_the_members_removal_makes_a_ghost():
+    log = full(Log()).record(8, None, "m").record(7, None, "m").record(5, None, "m").record(8, current(5), "m")
+    row = log.members()["m"]
+    assert (log.states(), row.client_id, row.client_host, row.subscribed_topics) == (
+        {"g": "consumer Stable"},
+        "",
+        "",
+        [],
+    )
+    assert (row.member_epoch, row.rebalance_timeout_ms, row.subscribed_regex) == (5, None, None)
+
+
+def test_t36_a_static_member_that_is_away_counts_as_a_member():
+    log = full(Log(), member_epoch=-2)
+    assert (log.states(), log.members()["m"].member_epoch) == ({"g": "consumer Reconciling"}, -2)
+
+
+def test_t37_states_come_from_the_epochs_in_their_order():
+    assert full(Log(), state=0).states() == {"g": "consumer Stable"}
+    assert full(Log(), state=2).states() == {"g": "consumer Reconciling"}
+    assert full(Log(), state=99).states() == {"g": "consumer Reconciling"}
+    assert full(Log(), member_epoch=4).states() == {"g": "consumer Reconciling"}
+    assert full(Log()).record(3, epoch(6)).states() == {"g": "consumer Assigning"}
+    assert [full(Log(), state=n).members()["m"].member_state for n in (0, 1, 2, 3, -1)] == [
+        "STABLE",
+        "UNREVOKED_PARTITIONS",
+        "UNRELEASED_PARTITIONS",
+        "UNKNOWN",
+        "UNKNOWN",
+    ]
+
+
 @pytest.mark.parametrize(("version", "fails"), [("4.0.1", True), ("4.1.1", True), ("4.0.2", False), ("4.1.2", False)])
 def test_taking_and_giving_up_a_partition_that_another_epoch_owns_failed_before_kafka_19862(version, fails):
     log = full(Log(version)).record(8, current(6, 0), "n").record(8, current(6), "m")
