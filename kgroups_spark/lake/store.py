@@ -378,8 +378,10 @@ def actions_in(text: str, of: str) -> list[Action]:
 def _checkpoint(store: Store, file: str, *identity: int) -> Entry:
     with TemporaryDirectory(prefix="kgroups-") as folder:
         store.fetch(file, copy := str(Path(folder, "checkpoint.parquet")))
-        columns = [name for name in pq.read_schema(copy).names if name in CHECKPOINT.names]
-        rows = pq.ParquetFile(copy).read(columns).to_pylist(maps_as_pydicts="strict")
+        try:
+            rows = pq.ParquetFile(copy).read(CHECKPOINT.names).to_pylist(maps_as_pydicts="strict")
+        except (OSError, ValueError) as error:
+            raise KgroupsError(f"{file} is damaged ({str(error).strip()}): restore it") from error
     return Entry(_version_of(file), rows)
 
 

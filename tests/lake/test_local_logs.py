@@ -141,6 +141,18 @@ def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table):
         table.files()
 
 
+@pytest.mark.parametrize("left", [0, 300, -200])
+def test_a_damaged_checkpoint_is_named(table, left):
+    """Empty as after a power failure, cut, and with its footer alone."""
+    for number in range(1, INTERVAL + 1):
+        append(table, number)
+    [checkpoint] = log(table).glob("*.checkpoint.parquet")
+    data = checkpoint.read_bytes()
+    checkpoint.write_bytes(data[:left] if left >= 0 else bytes(len(data) + left) + data[left:])
+    with pytest.raises(KgroupsError, match=rf"{checkpoint} is damaged .*: restore it"):
+        table.files()
+
+
 @pytest.mark.parametrize(
     ("lake", "where"), [("s3://bucket/lake", "a store"), ("hdfs://host/lake", "a store"), ("main.kafka", "a catalog")]
 )
