@@ -213,8 +213,7 @@ class TableLog:
         if not entries:
             raise FileNotFoundError(f"{self.path}: no table, or no such version of it")
         found = _folded(entries)
-        is_known = found.is_plain or (self._store.features and found.features <= {*self._store.features})
-        if not is_known:
+        if not (found.is_plain or (self._store.features and found.features <= {*self._store.features})):
             raise KgroupsError(
                 f"{self.path} has features of Delta that are not read here ({found.protocol}): use --engine spark, or "
                 "drop them (ALTER TABLE ... DROP FEATURE)"
@@ -352,8 +351,7 @@ def _folded(entries: tuple[Entry, ...]) -> Snapshot:
 
 
 def _refuse_repeated(snapshot: Snapshot, transaction: tuple[str, int] | None) -> None:
-    newest = None if transaction is None else snapshot.last_transaction(transaction[0])
-    if transaction is not None and newest is not None and newest >= transaction[1]:
+    if transaction is not None and (newest := snapshot.last_transaction(transaction[0]) or 0) >= transaction[1]:
         raise AlreadyWritten(f"its newest is {newest}")
 
 
@@ -378,8 +376,10 @@ def actions_in(text: str, of: str) -> list[Action]:
 def _checkpoint(store: Store, file: str, *identity: int) -> Entry:
     with TemporaryDirectory(prefix="kgroups-") as folder:
         store.fetch(file, copy := str(Path(folder, "checkpoint.parquet")))
-        columns = [name for name in pq.read_schema(copy).names if name in CHECKPOINT.names]
-        rows = pq.ParquetFile(copy).read(columns).to_pylist(maps_as_pydicts="strict")
+        try:
+            rows = pq.ParquetFile(copy).read(CHECKPOINT.names).to_pylist(maps_as_pydicts="strict")
+        except (OSError, ValueError) as error:
+            raise KgroupsError(f"{file} is damaged ({str(error).strip()}): restore it") from error
     return Entry(_version_of(file), rows)
 
 

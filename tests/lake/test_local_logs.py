@@ -130,12 +130,14 @@ def test_a_table_that_refuses_plain_files_or_their_removal_says_why(table):
 
 
 def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table):
-    append(table, 1)
-    append(table, 2)
-    entry = log(table) / f"{1:020d}.json"
-    entry.write_text(entry.read_text()[:-20])
-    with pytest.raises(KgroupsError, match=rf"{entry} is damaged .*: restore it"):
-        table.files()
+    for number in range(1, INTERVAL + 3):
+        append(table, number)
+    entry, checkpoint = log(table) / f"{INTERVAL + 1:020d}.json", log(table) / f"{INTERVAL:020d}.checkpoint.parquet"
+    for file, kept in [(entry, -20), (checkpoint, -20), (checkpoint, 0)]:  # none is kept after a power failure
+        file.write_bytes(file.read_bytes()[:kept])
+        with pytest.raises(KgroupsError, match=rf"{file} is damaged .*: restore it"):
+            table.files()
+    checkpoint.unlink()
     entry.unlink()
     with pytest.raises(FileNotFoundError, match=entry.name):
         table.files()
