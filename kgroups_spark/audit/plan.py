@@ -249,7 +249,7 @@ def plan_audit(
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
     if last and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
         raise AnotherLog(
-            f"this is another log: the lake has the log of cluster {last.cluster_id}, and this is the log of cluster "
+            f"this is another log: the lake holds cluster {last.cluster_id}, and this log is of cluster "
             f"{min(cluster_ids)}; use a new lake"
         )
     known = known_corrupt or {}

@@ -103,7 +103,7 @@ class TestRefused:
     def test_another_cluster(self, log):
         lake = self.after_an_audit(log)
         (log.parent / "meta.properties").write_text("cluster.id=two\n")
-        with pytest.raises(AnotherLog, match="cluster one, and this is the log of cluster two"):
+        with pytest.raises(AnotherLog, match="cluster one, and this log is of cluster two"):
             lake.plan()
 
     def test_a_lower_leader_epoch_than_that_of_a_batch_that_is_still_there_is_damaged(self, log):
