@@ -256,8 +256,11 @@ def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence
         ids = evidence.tables.rows("transactional_ids", ["state_partition", "transactional_id"])
         asked["state_is_complete"] = are_all(state.partitions, ids.to_pylist())
     used = {parameter: value for parameter, value in asked.items() if f"${parameter}" in sql.query}
-    rows = connection.sql(sql.query, params=used).to_arrow_table().to_pylist()
-    for row in rows:
+    # Not `sql`, which binds the query twice: once to describe its rows.
+    answer = connection.execute(sql.query, used)
+    names = [name for name, *_ in answer.description]
+    for values in answer.fetchall():
+        row = dict(zip(names, values, strict=True))
         yield Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked))
 
 
