@@ -503,8 +503,7 @@ class LakeTables:
         if self._whole(name) is not None or self.lake.replaced.touches(name):
             return self.rows(name, arrow_schema(name).names, *conditions)
         paths = [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
-        found = self.lake.dataset(name, paths)
-        return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
+        return self.lake.dataset(name, paths) if paths else arrow_schema(name).empty_table()
 
     def _whole(self, name: str) -> pa.Table | None:
         """The table's rows, from history only the audit's; None: Delta's log counts many, perhaps deleted ones, too."""
