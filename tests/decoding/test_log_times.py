@@ -152,7 +152,7 @@ def test_the_times_do_not_depend_on_chunks_and_survive_the_way_to_the_driver(see
         (NOW + 2000, None, None, NOW + 2000, None),
         (NOW - 1000, NOW + 500, NOW + HOUR, NOW + HOUR, "as_of stays at"),
         (NOW - 1000, NOW + 500, YEAR_2040, NOW, None),
-        (NOW - 1000, NOW + 500, NOW - HOUR, NOW, None),
+        (NOW - 1000, NOW + 500, NOW, NOW, None),
     ],
 )
 def test_a_live_audit_judges_by_the_brokers_clocks_as_far_as_they_show(newest_ms, appended, before, expected, said):

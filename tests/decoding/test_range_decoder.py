@@ -13,11 +13,12 @@ import pytest
 
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.replay import history_rows, range_decoder
 from kgroups_spark.replay.counts import HOUR_MS, MOST_PARTITIONS, TopicNames, fitting_partition_counts
 from kgroups_spark.replay.history_rows import decodable
 from kgroups_spark.replay.range_decoder import RangeDecoder, decoded_again, readings
-from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.words import to_epoch_ms
 from tests.lake.table_rows import rows_of
@@ -129,6 +130,12 @@ def test_a_range_ends_after_its_last_sound_batch():
     assert progress.last_batch_crc == int.from_bytes(LAST[17:21], "big")
     assert progress.size_bytes == sum(map(len, (*SOUND, DAMAGED, LAST)))
     assert progress.quarantined == {"unknown_record_type": 1, "corrupt_batch": 1}
+
+
+def test_each_damage_has_a_log_offset_of_its_own():
+    reader = RangeReader(LogRange(3, 0, 5, ()), ReadContext(1, "4.3", MemoryFile), "t", RangeProgress(3, 0, 5, 5))
+    damage = [CorruptBatch(0, 1, offset, None, 1, "", b"") for offset in (None, 7, 7, 8)]
+    assert [reader.place_of(each, None) for each in damage] == [5, 7, 8, 9]
 
 
 def test_missing_offsets_are_those_without_a_record():

@@ -8,9 +8,9 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets import removals
-from kgroups_spark.offsets.columns import ALONE, NEVER, Places, SlotRange, number_slots
+from kgroups_spark.offsets.columns import ALONE, NEVER, Border, Places, SlotRange, number_slots, ranges_between
 from kgroups_spark.offsets.removals import remember
-from kgroups_spark.offsets.replay import fold_range, other_records
+from kgroups_spark.offsets.replay import ALL_SLOTS, fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as replay_rows
 from tests.coordinator.log_rows import ReplayRow
@@ -149,13 +149,14 @@ def test_a_topic_that_comes_again_under_another_id():
 
 
 def test_a_groups_holdings_begin_at_the_records_that_changed_them():
-    log = Log().commit(1, producer=7).end(7, "committed").tombstone()
-    rows = replayed(log.rows, release("4.3")).holdings.to_pylist()
-    assert [(row["since"], row["has_committed"], row["has_pending"]) for row in rows] == [
-        (0, False, True),
-        (1, True, False),
-        (2, False, False),
-    ]
+    log = Log().commit(1, producer=7).end(7, "committed").commit(2, "u").tombstone().tombstone("u")
+    for ranges in (ALL_SLOTS, ranges_between([Border("g", "u", 0)])):
+        rows = replayed(log.rows, release("4.3"), ranges=ranges).holdings.to_pylist()
+        assert [(row["since"], row["has_committed"], row["has_pending"]) for row in rows] == [
+            (0, False, True),
+            (1, True, False),
+            (4, False, False),
+        ]
 
 
 def test_the_first_value_after_the_end_of_a_group_is_a_turn():

@@ -17,9 +17,10 @@ from kgroups_spark.cluster.live_log import NoOffsetsTopic, PieceOpener, live_log
 from kgroups_spark.cluster.requests import OffsetAnswer
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, CoordinatorRecordDecoder, GroupRecordDecoder
 from kgroups_spark.replay.range_decoder import RangeDecoder
 from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.replay.state_logs import QUARANTINE, StateRangeDecoder
 from kgroups_spark.sources.partition_log import SegmentPiece
 from tests.chosen import examples
 from tests.logs.planned_batches import commits, damaged, marker
@@ -46,11 +47,14 @@ def planned(cluster, last=None, *, full=False):
     return plan
 
 
+def context_of(cluster):
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    return ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), opener=opener)
+
+
 def read(cluster, log_range):
     """Rows by table, and what was read."""
-    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
-    context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), opener=opener)
-    decoder = RangeDecoder([log_range], context, GroupRecordDecoder())
+    decoder = RangeDecoder([log_range], context_of(cluster), GroupRecordDecoder())
     rows: dict[str, list[dict]] = {}
     for name, table in decoder.outputs():
         rows.setdefault(name, []).extend(table.to_pylist())
@@ -119,6 +123,12 @@ def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once():
     (row,) = rows["quarantine"]
     assert (row["reason"], row["log_offset"], row["record_count"]) == ("corrupt_batch", 3, 2)
     assert (row["file"], row["file_position"], row["raw_value"]) == (None, None, damaged(LOG[1]))
+    # As a log of transactions it has no record that can be decoded.
+    log = COORDINATOR_LOGS["__transaction_state"]
+    decoder = StateRangeDecoder(log, new, context_of(cluster), CoordinatorRecordDecoder(log))
+    bad = [row for name, each in decoder.outputs(lambda _: None) if name == QUARANTINE for row in each.to_pylist()]
+    assert [row["log_offset"] for row in bad] == [0, 1, 2, 3, *range(5, 9)]
+    assert {(row["file"], row["file_position"]) for row in bad} == {(None, None)}
     assert (progress.records, progress.next_offset) == (9, 9)
     assert planned(cluster, audited(cluster)).new_ranges == []
 

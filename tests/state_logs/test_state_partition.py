@@ -180,6 +180,7 @@ def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
         (4, "corrupt_batch", True),
     ]
     assert [row["raw_key"] for row in rows] == [b"\0\x09\0\0", None, transactions.key_bytes("b"), None]
+    assert [row["file_position"] for row in rows] == [*[len(sound)] * 3, len(sound + unknown)]
     assert rows[2]["transactional_id"] == "b" and rows[3]["raw_value"] == bytes(torn)
     assert {row["log"] for row in rows} == {TRANSACTION}
     assert [row["transactional_id"] for row in nights.tables["transactional_ids"]] == ["a", "d"]
