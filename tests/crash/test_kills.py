@@ -82,7 +82,7 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
     said = capfd.readouterr().err
     assert code == 1 and any(killed), said
     # Spark's message depends on which of them was hit.
-    assert re.search("worker|_daemon|pyspark.daemon", last_line(said)), said
+    assert re.search("worker|small_lakes|pyspark.daemon", last_line(said)), said
     assert "Traceback" not in said
     assert current_tables(local, lake) == before
     until_python_runs(spark)
