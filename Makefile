@@ -11,10 +11,11 @@
 #             two tables; Spark's nights after a log was cut back; audits by Spark's tasks of all nights of both
 #             coordinators; nights of each of two releases, and those around the expiry (`make test` has one of the four); state
 #             logs of all releases; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,
-#             function and question by Spark over each lake, and all of them as `SHOW TABLES` makes them; whole rebuilds
-#             and upkeep that stall; a lake that S3 makes whole; upkeep of all tables there and beside readers; the
-#             notebook on Spark as Jupyter runs it; most pairs of releases that are compared, and a comparison of five
-#             logs at once (`make test` has two); all tests but one in each line of IN_TURN (tests/chosen.py).
+#             function and question by Spark over each lake, and all of them as `SHOW TABLES` makes them; two of the
+#             three parts of docs/python.md for Spark; whole rebuilds and upkeep that stall; a lake that S3 makes whole;
+#             upkeep of all tables there and beside readers; the notebook on Spark as Jupyter runs it; most pairs of
+#             releases that are compared, and a comparison of five logs at once (`make test` has two); all tests but
+#             one in each line of IN_TURN (tests/chosen.py).
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make docs  docs/tables.md: every table, view and function, from the schemas

@@ -24,11 +24,13 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.report.figures import GROUP_NAMES
 from kgroups_spark.sql.reader import parameters_in
 from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import one_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.pages import ROOT, blocks
 
 GROUP = "invoice-export"
 EXAMPLES = [text for text in blocks("docs/python.md", "python") if ">>> " in text]
+IN_SPARK = {"a lake": EXAMPLES[2], "an audit": EXAMPLES[3], "records": "\n".join(EXAMPLES[4:])}
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +151,11 @@ def test_the_page_is_a_doctest_as_it_is():
     assert not [example.want for example in page.examples if "```" in example.want + example.source]
 
 
-def test_examples_on_the_page_run_as_shown_in_spark(spark, folder):  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("part", one_of(*IN_SPARK))
+def test_examples_on_the_page_run_as_shown_in_spark(spark, folder, part):  # type: ignore[no-untyped-def]
     # Python workers of this session stay in the folder in which the tests were started.
-    text = "\n".join(EXAMPLES[2:]).replace("kgroups_spark/demo/segments", str(SEGMENTS))
-    run_examples(text, {"kgroups_spark": kgroups_spark}, "docs/python.md")
+    text = IN_SPARK[part].replace("kgroups_spark/demo/segments", str(SEGMENTS))
+    run_examples(text, {"kgroups_spark": kgroups_spark, "spark": spark}, "docs/python.md")
 
 
 NO_ZONE = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.session.timeZone": "Asia/Tokyo"}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -64,64 +60,6 @@ def test_a_port_where_nothing_listens(nobody, given_ms, tmp_path, monkeypatch, c
         gave_up
         == f"kgroups: no broker has answered{'' if given_ms is None else ' in 1 s'}: nothing listens at {nobody}"
     )
-
-
-# `--engine local`: commands that write a lake, where there is no Java, and no PySpark.
-# The modules of PySpark are not found, as where only the package is installed, and nothing is on the PATH.
-PROGRAM = """
-import json, os, sys
-from importlib.machinery import PathFinder
-
-find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *more: None if name in ("pyspark", "py4j") else find(name, *more)
-from kgroups_spark.cli.entry import leave_pandas_out
-leave_pandas_out()
-from kgroups_spark.cli.main import main
-
-codes = [main(words) for words in json.loads(sys.argv[1])]
-print(json.dumps({"codes": codes, "loaded": sorted({"pandas", "kafka"} & sys.modules.keys())}), flush=True)
-os._exit(0)  # as a command ends: pyarrow's threads may abort a process that waits for them
-"""
-
-
-def run(folder, *commands):
-    """Exit codes and modules loaded, rows, and what the commands said."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
-        env={"PATH": str(folder / "nothing"), "PYTHONPATH": str(Path(__file__).parents[2])},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    *rows, facts = done.stdout.splitlines()
-    return json.loads(facts), "\n".join(rows), done.stderr
-
-
-def test_all_of_it_runs_without_java_and_without_pyspark(tmp_path):
-    lake = ["--lake", "./lake"]
-    facts, rows, said = run(
-        tmp_path,
-        ["demo", *lake],
-        ["audit", "--engine", "local", *lake, "--segments", str(SEGMENTS)],
-        ["rebuild", "--engine", "local", *lake],
-        ["maintain", "--engine", "local", *lake, "--keep", "3d"],
-        ["compare", "--engine", "local", *lake, "--release-version", "3.9"],
-        ["groups", *lake, "--format", "json"],
-    )
-    assert facts == {"codes": [0] * 6, "loaded": []}
-    assert "A small shop: 35 groups, 186 committed offsets" in rows
-    assert sum(line.startswith("{") for line in rows.splitlines()) == 35
-    assert "audit 2: no new record" in said
-    assert "offset_commits: 28,404 rows removed" in said
-
-
-def test_where_there_is_no_spark_the_engine_is_named(tmp_path):
-    _, _, said = run(tmp_path, ["audit", "--lake", "./lake", "--segments", str(SEGMENTS)])
-    assert "PySpark is not installed" in said
-    assert said.endswith("Or add --engine local, which needs no Java and no Spark\n")
 
 
 @pytest.mark.parametrize("lake", ["./lake", "s3://bucket/lake", "hdfs://host/lake"])

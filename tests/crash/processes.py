@@ -51,7 +51,7 @@ def until_python_runs(spark: SparkSession) -> None:
 
 def kill_below(pid: int, word: str) -> bool:
     """SIGKILL to the descendants of a process whose command line has the word: `pyspark-shell` is the JVM,
-    `pyspark.daemon` are the Python workers. Whether there was one."""
+    `pyspark.worker` are the Python workers. Whether there was one."""
     found = False
     for process in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):

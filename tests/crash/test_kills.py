@@ -70,7 +70,7 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
     def kill():
         while not has_ended.wait(0.001):
             if (lake / "_work").exists():
-                killed.append(kill_below(os.getpid(), "pyspark.daemon"))
+                killed.append(kill_below(os.getpid(), "pyspark.worker"))
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -82,7 +82,7 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
     said = capfd.readouterr().err
     assert code == 1 and any(killed), said
     # Spark's message depends on which of them was hit.
-    assert re.search("worker|pyspark.daemon", last_line(said)), said
+    assert re.search("worker|small_lakes|pyspark.daemon", last_line(said)), said
     assert "Traceback" not in said
     assert current_tables(local, lake) == before
     until_python_runs(spark)

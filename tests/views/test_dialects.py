@@ -54,7 +54,7 @@ HANDMADE = {
 
 @pytest.mark.parametrize("name", some_of(3, *HANDMADE))
 def test_dialects_agree_on_logs_made_by_hand(spark, name):
-    assert compared(spark, HANDMADE[name](), name).num_rows > 2
+    assert compared(InSpark(spark, HANDMADE[name]()), name).num_rows > 2
 
 
 # The recordings have no stale committed offset, and no audit before.
@@ -64,12 +64,14 @@ RECORDED += ("offset_history", "partition_owners", "transactions", "group_histor
 AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and "offsets_partition" in definition(name).columns]
 
 
+@pytest.mark.in_turn("recorded logs")
 @pytest.mark.parametrize("name", one_of(*RECORDED))
 def test_dialects_agree_on_recorded_logs(spark, name):
     """All corpora and the story in one lake."""
-    assert compared(spark, recorded.tables_of_all(), name).num_rows > 10
+    assert compared(InSpark(spark, recorded.tables_of_all()), name).num_rows > 10
 
 
+@pytest.mark.in_turn("a moment of recorded logs")
 @pytest.mark.parametrize("name", one_of(*AS_OF))
 def test_functions_of_a_moment_agree_on_recorded_logs(spark, name):
     tables = recorded.tables_of_all()
@@ -111,10 +113,8 @@ def test_history_does_not_begin_at_one_broken_old_time(spark):
         "state_quarantine": rows_of("state_quarantine", *of_logs),
         "checkpoints": rows_of("checkpoints", *KEPT),
     }
-    rows = [
-        *compared(spark, tables, "known_histories").to_pylist(),
-        *compared(spark, tables, "known_history").to_pylist(),
-    ]
+    views = InSpark(spark, tables)
+    rows = [row for name in ("known_histories", "known_history") for row in compared(views, name).to_pylist()]
     # The record before the kept state of log offset 5 is the newest one of those.
     assert [(row["begins"], row["reduced_to"]) for row in rows] == [(MOMENT, MOMENT + timedelta(hours=5 * 3))] * 3
 
@@ -127,14 +127,14 @@ def test_past_the_end_of_a_list_there_is_nothing(spark):
 
 def asked(spark, audits):
     of_ledger = {"audits": rows_of("audits", *audits)}
-    return compared(spark, of_ledger, "findings_audit")["audit_id"].to_pylist()
+    return compared(InSpark(spark, of_ledger), "findings_audit")["audit_id"].to_pylist()
 
 
-def compared(spark, tables, name):
+def compared(views, name):
     """Names, types, comments and rows by both; gives the rows."""
-    with in_duckdb(tables) as connection:
+    with in_duckdb(views.tables) as connection:
         one = connection.sql(f"SELECT * FROM {name}").to_arrow_table()
-    view = InSpark(spark, tables).sql(f"SELECT * FROM {name}")
+    view = views.sql(f"SELECT * FROM {name}")
     other = view.toArrow()
     assert one.column_names == other.column_names
     assert shape(one.schema) == shape(other.schema)

@@ -180,15 +180,18 @@ def test_expiring_offsets_for_any_retention_agree_with_the_rules(release, chosen
 
 
 @pytest.mark.spark
-def test_spark_agrees_with_duckdb(spark):
+def test_spark_agrees_with_duckdb(spark, chosen):
     named, tables = names(300), few("4.3.1")
     views = InSpark(spark, groups_of(named, 50))
     assert_hashed(views, named)
     views = InSpark(spark, in_tables(tables, "4.3.1"))
     soon = f"{datetime.fromtimestamp(NOW / 1000 + 2 * 86_400, UTC):%Y-%m-%d %H:%M:%S.%f}Z"
     until = [row for row in expected(tables, "4.3.1", 3 * DAY) if row[-2] <= (NOW + 2 * DAY) * 1000]
-    assert said(views, f"TIMESTAMP '{soon}', INTERVAL '3' DAY") == until
-    assert said(views, "retention => INTERVAL '3' DAY") == expected(tables, "4.3.1", 3 * DAY)
-    assert said(views, "") == expected(tables, "4.3.1", R)
-    emptied = expected(tables, "4.3.1", 3 * DAY, if_empty=True)
-    assert said(views, "NULL, INTERVAL '259200.000' SECOND, True") == emptied
+    answers = {
+        f"TIMESTAMP '{soon}', INTERVAL '3' DAY": until,
+        "retention => INTERVAL '3' DAY": expected(tables, "4.3.1", 3 * DAY),
+        "": expected(tables, "4.3.1", R),
+        "NULL, INTERVAL '259200.000' SECOND, True": expected(tables, "4.3.1", 3 * DAY, if_empty=True),
+    }
+    for call in chosen.some(answers, 2):
+        assert said(views, call) == answers[call], call

@@ -62,6 +62,7 @@ def test_spark_deltalake_and_duckdb_read_the_same(spark, lake, name):
     }
 
 
+@pytest.mark.in_turn("files of nights")
 @pytest.mark.parametrize("name", one_of(*WITHOUT_RECORD_VIEWS))
 def test_both_dialects_agree(spark, lake, name):
     """All are compared in test_dialects.py, too; here they read Delta tables."""

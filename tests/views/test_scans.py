@@ -14,7 +14,7 @@ import pytest
 
 from kgroups_spark.sql.views import KNOWN_HISTORY, RECORD_VIEWS, known_history_sql, view_sql, with_what_they_need
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.chosen import one_of, some_of
+from tests.chosen import one_of
 from tests.views.recorded import tables_of
 
 # The scans of a query's plan, in both engines: which columns they read, and by which filters.
@@ -96,7 +96,7 @@ def by_duckdb(folder):
     return connection
 
 
-@pytest.mark.parametrize("name", some_of(2, *VIEWS))
+@pytest.mark.parametrize("name", one_of(*VIEWS))
 def test_in_spark(by_spark, name):
     where = "offsets_partition = 1" if name in BY_PARTITION else WHERE
     for table, filters in scans_of_spark(by_spark.sql(f"SELECT * FROM {name} WHERE {where}")):

@@ -198,7 +198,7 @@ def test_batches_from_the_lowest_offset_to_the_greatest_are_combined():
     assert sorted((row["first_offset"], row["last_offset"]) for row in found) == [(lowest, -6), (-5, greatest - 1)]
 
 
-@pytest.mark.spark
+@pytest.mark.in_turn("a moment of state logs")
 def test_both_engines_agree(spark, chosen):
     nights = [audited(SHARE, 1, share_log(1)), audited(SHARE, 2, share_log(4))]
     nights += [audited(TRANSACTION, 1, transaction_log(2)), audited(TRANSACTION, 2, transaction_log(5))]
