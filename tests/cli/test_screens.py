@@ -54,7 +54,8 @@ def run(lakes, capsys, monkeypatch):
     def on(lake, command):
         monkeypatch.chdir(lakes(lake))
         capsys.readouterr()
-        code = main(["--lake", "./lake", *shlex.split(command)])
+        name, *options = shlex.split(command)
+        code = main([name, "--lake", "./lake", *options])
         return code, *capsys.readouterr()
 
     return on

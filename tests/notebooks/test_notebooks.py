@@ -9,13 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import altair as alt
 import nbformat
-import pandas as pd
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from nbclient import NotebookClient
-from traitlets.config import Config
 
 import kgroups_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -44,6 +39,8 @@ def lake(story, monkeypatch):
 def in_a_kernel(name):
     """The notebook with its outputs, run as Jupyter does: a process, in which one on Spark starts a JVM. Raises
     CellExecutionError for a cell that fails."""
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     # Columns of a table are not to be broken into several parts.
     notebook.cells.insert(0, nbformat.v4.new_code_cell("import pandas\npandas.set_option('display.width', 1000)"))
@@ -54,6 +51,11 @@ def in_a_kernel(name):
 
 def in_this_process(name):
     """The same without a kernel; on Spark its session is that of the tests. Raises what a cell raises."""
+    import altair as alt
+    import pandas as pd
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     quiet = Config({"HistoryManager": {"enabled": False}})
     shell = InteractiveShell(config=quiet, user_module=ModuleType("notebook"))

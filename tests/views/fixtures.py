@@ -55,7 +55,17 @@ class Question(NamedTuple):
 
 @cache
 def questions(name: str) -> list[Question]:
-    return list(_questions((Path(__file__).parent / f"{name}.sql").read_text()))
+    return list(_questions(statements(name)))
+
+
+def statements(name: str) -> list[str]:
+    text = (Path(__file__).parent / f"{name}.sql").read_text()
+    return [each.strip() for each in re.sub("^--.*\n", "", text, flags=re.MULTILINE).split(";\n")]
+
+
+def number_of_questions(name: str) -> int:
+    """Without the seconds that DuckDB takes for the rows of all files."""
+    return sum(each.startswith(("VALUES", "ERROR")) for each in statements(name))
 
 
 def tables_of(name: str) -> dict[str, pa.Table]:
@@ -95,19 +105,19 @@ def rows_by_case(view: str) -> list[list[str]]:
     return found
 
 
-def _questions(text: str) -> Iterator[Question]:
+def _questions(given: list[str]) -> Iterator[Question]:
     tables, query = dict[str, pa.Table](), ""
     with duckdb.connect() as connection:
         connection.execute(MACROS)
-        for statement in re.sub("^--.*\n", "", text, flags=re.MULTILINE).split(";\n"):
-            if insert := INSERT.fullmatch(statement.strip()):
+        for statement in given:
+            if insert := INSERT.fullmatch(statement):
                 table, columns, values = insert.groups()
-                given = connection.sql(f"FROM ({values}) AS given ({columns})").to_arrow_table()
-                rows = rows_of(table, *given.to_pylist(maps_as_pydicts="strict"))
+                found = connection.sql(f"FROM ({values}) AS given ({columns})").to_arrow_table()
+                rows = rows_of(table, *found.to_pylist(maps_as_pydicts="strict"))
                 tables[table] = pa.concat_tables([tables[table], rows]) if table in tables else rows
-            elif statement.strip().startswith("VALUES"):
+            elif statement.startswith("VALUES"):
                 yield Question(dict(tables), query, connection.sql(statement).fetchall())
-            elif statement.strip().startswith("ERROR"):
-                yield Question(dict(tables), query, [], statement.strip()[len("ERROR ") :])
+            elif statement.startswith("ERROR"):
+                yield Question(dict(tables), query, [], statement[len("ERROR ") :])
             else:
-                query = statement.strip()
+                query = statement

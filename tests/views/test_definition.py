@@ -14,7 +14,7 @@ from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
 from tests.logs.in_words import cases
 from tests.views.arrow_tables import in_duckdb
-from tests.views.fixtures import IN_WORDS, MACROS, NAMES, questions, rows_by_case
+from tests.views.fixtures import IN_WORDS, MACROS, NAMES, number_of_questions, questions, rows_by_case
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
 TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
@@ -100,8 +100,9 @@ def test_duckdb_views_do_not_import_sqlglot():
 # Views over the rows of a file NAME.sql.
 
 
-@pytest.mark.parametrize("question", [pytest.param(each, id=name) for name in NAMES for each in questions(name)])
-def test_a_query_has_the_rows_that_follow_it(question):
+@pytest.mark.parametrize(("name", "number"), [(name, n) for name in NAMES for n in range(number_of_questions(name))])
+def test_a_query_has_the_rows_that_follow_it(name, number):
+    question = questions(name)[number]
     with in_duckdb(question.tables) as connection:
         connection.execute(MACROS)
         if question.error:
