@@ -221,16 +221,21 @@ def test_a_cell_escapes_invisible_characters(text, shown):
     assert cell_text(text) == shown
 
 
+# For `st.text()` hypothesis first reads all of Unicode: 2 s in a fresh clone.
+CHARACTERS = st.one_of(st.integers(0, 0x2FF), st.integers(0x300, 0xD7FF), st.integers(0xE000, 0x10FFFF)).map(chr)
+TEXTS = st.lists(CHARACTERS, max_size=30).map("".join)
+
+
 @examples(30)
-@given(st.text(), st.text())
+@given(TEXTS, TEXTS)
 def test_two_names_never_look_alike(one, other):
     assert (cell_text(one) == cell_text(other)) == (one == other)
     assert cell_text(one).isprintable()
 
 
-NAMES = st.one_of(st.text(max_size=30), st.sampled_from(["日本" * 9, "\x1b[31mred", "a\nb", "a  b", " ", "-"]))
+NAMES = st.one_of(TEXTS, st.sampled_from(["日本" * 9, "\x1b[31mred", "a\nb", "a  b", " ", "-"]))
 CELLS = {"N": st.integers(-(2**63), 2**63), "NAME": NAMES, "MINOR*": st.just("2026-11-16 06:41:36")}
-CELLS["WHY~"] = st.lists(st.from_regex(r"[a-z,.]{1,12}", fullmatch=True), max_size=25).map(" ".join)
+CELLS["WHY~"] = st.lists(st.sampled_from(["a", "list,of", "twelve.words"]), max_size=25).map(" ".join)
 
 
 @st.composite

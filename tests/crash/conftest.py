@@ -33,7 +33,7 @@ class Nights:
     expected: dict[str, list[str]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nights(local, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nights")
     second = unpacked(folder, "transactions-4.3")

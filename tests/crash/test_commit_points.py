@@ -28,6 +28,7 @@ from tests.crash.commit_points import (
 from tests.nights.lakes import contents, rows
 from tests.recorded_logs import unpacked
 
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
 HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
 
 

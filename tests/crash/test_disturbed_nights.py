@@ -11,6 +11,7 @@ from contextlib import suppress
 from unittest import mock
 
 import numpy as np
+import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
@@ -33,6 +34,7 @@ from tests.nights.cleaned_nights import random_night, write_folder
 from tests.nights.lakes import contents
 from tests.recorded_logs import unpacked
 
+pytestmark = pytest.mark.usefixtures("findings_not_sought")
 NIGHTS, DISTURBANCES = 3, 3
 
 

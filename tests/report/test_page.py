@@ -11,22 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.report.figures import (
-    NAMES,
-    PARTIAL,
-    Column,
-    Plot,
-    Section,
-    Table,
-    query,
-    shown,
-    table,
-)
+from kgroups_spark.report.figures import NAMES, PARTIAL, Column, Plot, Section, Table, query, shown, table
 from kgroups_spark.report.page import headlines as headlines_of
 from kgroups_spark.report.page import report_page
-from kgroups_spark.report.sections import (
-    QUESTIONS,
-)
+from kgroups_spark.report.sections import QUESTIONS
 from tests.chosen import one_of
 from tests.report.made_lakes import (
     HOSTILE,
@@ -151,15 +139,15 @@ def group_parts(page):
 
 
 def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all(monkeypatch):
-    assert len(group_parts(page_of_many(600))) == 600
-    monkeypatch.setattr("kgroups_spark.report.page.BUDGET_BYTES", 1_000_000)
-    page = page_of(many_groups(600))
+    assert len(group_parts(page_of_many(300))) == 300
+    monkeypatch.setattr("kgroups_spark.report.page.BUDGET_BYTES", 500_000)
+    page = page_of(many_groups(300))
     parts = group_parts(page)
-    assert 995_000 < len(page.encode()) < 1_000_500
-    assert 300 < len(parts) < 600
-    assert f"{600 - len(parts):,} more groups are left out of this page" in page
+    assert 495_000 < len(page.encode()) < 500_500
+    assert 150 < len(parts) < 300
+    assert f"{300 - len(parts):,} more groups are left out of this page" in page
     # Those that expire first: of every 30th group the offsets are due now.
-    assert {f"group-team-{n % 37:02}.service-{n:05}.consumer" for n in range(0, 600, 30)} <= parts.keys()
+    assert {f"group-team-{n % 37:02}.service-{n:05}.consumer" for n in range(0, 300, 30)} <= parts.keys()
     assert [*parts] == sorted(parts)
 
 
