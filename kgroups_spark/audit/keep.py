@@ -48,7 +48,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError, reported_in_one_line
-from kgroups_spark.findings.finders import has_looked
+from kgroups_spark.findings.finders import connect, has_looked
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake, named_if_lost
 from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
@@ -296,7 +296,7 @@ ROWS_AT_ONCE = 65_536
 
 def answer(lake: Lake, query: str, files: Files) -> list[tuple[Any, ...]]:
     with _connected(lake, query, files) as connection:
-        return connection.sql(query).fetchall()
+        return connection.execute(query).fetchall()
 
 
 def write_answer(writer: LakeWriter, name: str, query: str, rows: int, files: Files) -> list[Part]:
@@ -325,11 +325,7 @@ def _with_next(first: pa.RecordBatch, batches: Iterable[pa.RecordBatch], rows: i
 
 @contextmanager
 def _connected(lake: Lake, query: str, files: Files) -> Iterator[DuckDBPyConnection]:
-    import duckdb
-
-    with TemporaryDirectory(prefix="kgroups-") as folder, duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false; SET memory_limit = '1GB'")
-        connection.execute("SET temp_directory = $folder", {"folder": folder})
+    with TemporaryDirectory(prefix="kgroups-") as folder, connect(folder, "1GB") as connection:
         for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
             connection.register(f"{STORED}{name}", lake.dataset(name, [file.path for file in files[name]]))
         yield connection

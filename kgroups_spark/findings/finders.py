@@ -104,13 +104,14 @@ Source: TypeAlias = pa.Table | pa.dataset.Dataset
 Made = dict[str, tuple[bool, Source | None]]
 
 
-def connect(folder: str) -> DuckDBPyConnection:
-    """DuckDB. Tables are registered when a finding needs them. `folder`: for rows that do not fit into its memory."""
+def connect(folder: str, memory: str = "512MB") -> DuckDBPyConnection:
+    """DuckDB. `folder`: for rows that do not fit into its memory."""
     import duckdb
 
     connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
     # Most of the driver's memory is for Spark: DuckDB writes rows beyond this limit to files.
-    connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false; SET memory_limit = '512MB'")
+    connection.execute("SET memory_limit = $memory", {"memory": memory})
     connection.execute("SET temp_directory = $folder", {"folder": folder})
     return connection
 
