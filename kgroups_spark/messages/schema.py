@@ -25,9 +25,8 @@ import json
 import struct
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgroups_spark.package_data import names_in_package, package_text
 
@@ -46,8 +45,7 @@ _NO_VERSION = range(0)
 _OPEN = 1 << 15
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field. `element` is the type without `[]`; `fields` are those of a struct, otherwise empty."""
 
     name: str
@@ -61,8 +59,7 @@ class Field:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     name: str
     type: str
     api_key: int | None
