@@ -39,7 +39,7 @@ from kgroups_spark.records.damage import Bounds, diagnose, find_batch, in_order,
 
 
 # The first read is no larger: most files end within it, and memory costs what is allocated, not what is filled.
-FIRST_ROOM = 1 << 16
+FIRST_ROOM = 1 << 17
 
 
 class BinaryFile(Protocol):
