@@ -11,23 +11,30 @@ share.
 
 from __future__ import annotations
 
-import cProfile
+import gc
 import json
 import os
-import pstats
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pstats
 
 from benchmarks.process_tree import cpu_seconds, peak_bytes
 from kgroups_spark.cli.entry import leave_pandas_out
 
+gc.disable()  # as `kgroups` imports its modules
 leave_pandas_out()
 
 from kgroups_spark.audit.run import AuditOptions, run_audit  # noqa: E402
 from kgroups_spark.lake.local import Local  # noqa: E402
 from kgroups_spark.spark.tasks import Processes  # noqa: E402
+
+gc.freeze()
+gc.enable()
 
 PACKAGE = str(Path(__file__).parent.parent / "kgroups_spark") + os.sep
 MOST_FILES = 40
@@ -36,6 +43,9 @@ MOST_FILES = 40
 def main(arguments: list[str]) -> int:
     options = AuditOptions(lake=arguments[1], segments=[arguments[0]])
     if "--profile" in arguments:
+        import cProfile  # they are no part of an audit, whose imports are measured
+        import pstats
+
         profile = cProfile.Profile(time.process_time)
         profile.runcall(run_audit, Local(runner=Processes(slots=1)), options)
         sys.stdout.write(_table(pstats.Stats(profile)))

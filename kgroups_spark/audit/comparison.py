@@ -81,7 +81,7 @@ class ComparedShard(NamedTuple):
         what a load makes of them depends on their bytes, as no release checks a CRC."""
         history = shard.history({})
         records = history.quarantine.filter(~pc.field("reason").isin([LOAD_WOULD_FAIL["reason"], "corrupt_batch"]))
-        history = replace(history, quarantine=records)
+        history = history._replace(quarantine=records)
         return cls(int(history.log.partitions[0]), history, shard.corrections(), shard.ranges())
 
     def by(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -305,8 +305,8 @@ WITHOUT_TRACE = {"name", "coordinator", "layout", "has_topic_ids", "has_assignme
 
 def tried_releases(a: Release, b: Release) -> dict[str, Release]:
     """Release A with one rule of B, by the rule's field. This rule causes every difference between that and A."""
-    differing = [f.name for f in fields(a) if getattr(a, f.name) != getattr(b, f.name) and f.name not in WITHOUT_TRACE]
-    return {name: replace(a, **{name: getattr(b, name)}) for name in differing}
+    differing = [name for name in a._fields if getattr(a, name) != getattr(b, name) and name not in WITHOUT_TRACE]
+    return {name: a._replace(**{name: getattr(b, name)}) for name in differing}
 
 
 # The same for coordinator/releases.py.
@@ -331,12 +331,12 @@ RETENTION = "retention"
 def tried_clean_ups(a: CleanUp, b: CleanUp) -> dict[str, CleanUp]:
     """Clean-up A with one rule of B, by the rule's field; with B's retention, by RETENTION."""
     tried = {
-        name: replace(a, tried=replace(a.rules, **{name: getattr(b.rules, name)}))
+        name: a._replace(tried=a.rules._replace(**{name: getattr(b.rules, name)}))
         for name in EXPIRY_RULES
         if getattr(a.rules, name) != getattr(b.rules, name)
     }
     if a.retention_ms != b.retention_ms:
-        tried[RETENTION] = replace(a, retention_ms=b.retention_ms)
+        tried[RETENTION] = a._replace(retention_ms=b.retention_ms)
     return tried
 
 

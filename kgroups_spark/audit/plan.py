@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -313,7 +313,7 @@ def _plan_partition(
         log_start,
         start,
         new,
-        reread and replace(reread, only_if_missing=undecided is not None),
+        reread and reread._replace(only_if_missing=undecided is not None),
         before.end_offset if before.end_offset < log_start else None,
         before,
         read_again,
@@ -414,8 +414,7 @@ def _epoch(plan: PartitionPlan, new: list[RangeProgress]) -> int | None:
 
 def not_read_now(before: PartitionProgress) -> PartitionProgress:
     """The entry of a partition that the audit did not read: it has been read as far as before."""
-    return replace(
-        before,
+    return before._replace(
         start_offset=before.end_offset,
         records=0,
         records_reread=0,

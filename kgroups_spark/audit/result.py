@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -316,7 +316,7 @@ def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) 
     for row in work.partitions_read(progress):
         number = row.offsets_partition
         newest_ms = newest_time(times.get(number, ()), [moment.known[number]] if number in moment.known else ())
-        rows.append(replace(row, newest_log_timestamp=None if newest_ms is None else to_datetime(newest_ms)))
+        rows.append(row._replace(newest_log_timestamp=None if newest_ms is None else to_datetime(newest_ms)))
     return rows
 
 

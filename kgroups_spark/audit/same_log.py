@@ -4,7 +4,6 @@ that differs may have been cut back (KnownReadings.cut); any other is refused.""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -115,7 +114,7 @@ class KnownReadings(NamedTuple):
         found = next(filter(None, (_common(log, entry) for entry in entries[1:])), None)
         if found is None or found.end_offset >= before.end_offset:
             return None
-        found = replace(found, topic_id=before.topic_id)
+        found = found._replace(topic_id=before.topic_id)
         return CutBack(found.end_offset, before.end_offset, found) if self._is_same(log, found) else None
 
     def _is_same(self, log: PartitionLog, found: PartitionProgress) -> bool:
@@ -158,7 +157,7 @@ def _common(log: PartitionLog, entry: PartitionProgress) -> PartitionProgress | 
             if int(last.leader_epoch[0]) != epoch or end > entry.end_offset:
                 return None
             base_offset, crc = int(last.base_offset[0]), int(last.crc[0])
-            return replace(entry, end_offset=end, last_batch_offset=base_offset, last_batch_crc=crc)
+            return entry._replace(end_offset=end, last_batch_offset=base_offset, last_batch_crc=crc)
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -90,10 +89,10 @@ class StatePlan(NamedTuple):
             for partition in plan.partitions:
                 number = partition.offsets_partition
                 ranges = [each for each in progress_of(topic, reads) if each.offsets_partition == number]
-                entry = replace(read_now(partition, ranges), topic=topic)
+                entry = read_now(partition, ranges)._replace(topic=topic)
                 if _is_deleted_from(topic):  # DeleteRecords removes only records that newer snapshots replace
-                    entry = replace(entry, lost_from=None, lost_to=None)
-                found[topic, number] = replace(entry, newest_log_timestamp=_newest(partition, ranges))
+                    entry = entry._replace(lost_from=None, lost_to=None)
+                found[topic, number] = entry._replace(newest_log_timestamp=_newest(partition, ranges))
         return [found[place] for place in sorted(found)]
 
     def notes(self, reads: Sequence[StateShardRead]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -396,7 +396,7 @@ class AuditWork:
             rows[each.offsets_partition] += each.records
             of_groups[each.offsets_partition] += sum(n for (kind, _), n in each.record_counts.items() if kind > 1)
         tasks = task_shards({shard: rows[shard] for shard in self.shards}, self.slots, of_groups)
-        return replace(tasks, at_once=OF_NIGHT, alone={p.offsets_partition for p in self.plan.read_again})
+        return tasks._replace(at_once=OF_NIGHT, alone={p.offsets_partition for p in self.plan.read_again})
 
     def read_context(self, tasks: int) -> ReadContext:
         """The context of reading with this number of tasks, which share the limit of bytes a second."""
@@ -409,7 +409,7 @@ class AuditWork:
 
         client = self.source.client
         limits = FetchLimits(min(tasks, self.slots), self.max_bytes_per_second, client.timeout_ms)
-        return replace(context, fetcher=Fetcher(client, limits))
+        return context._replace(fetcher=Fetcher(client, limits))
 
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
         """The facts of stage 1 for a replay. `as_of_ms`: the moment of expiry; None: it decides nothing."""

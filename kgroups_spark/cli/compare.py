@@ -23,7 +23,6 @@ import argparse
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.audit.differences import Difference
@@ -125,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
 def screen_of(found: Comparison, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """The columns with a value in any row. The values are below the names of the releases."""
     releases = {"value_a": found.a.release_version, "value_b": found.b.release_version}
-    shown = (replace(each, heading=releases.get(each.name, each.heading)) for each in screen(SCREEN))
+    shown = (each._replace(heading=releases.get(each.name, each.heading)) for each in screen(SCREEN))
     return [each for each in shown if each.name in releases or any(row[each.name] is not None for row in rows)]
 
 

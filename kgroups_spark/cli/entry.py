@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -28,6 +29,8 @@ def entry_point() -> None:
     with interruptible():
         # NumPy's library for linear algebra, which nothing here uses, would start a thread a core when it is loaded.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # Modules stay: looking for garbage among them, now and later, would cost a tenth of the imports.
+        gc.disable()
         try:
             leave_pandas_out()
             from kgroups_spark.cli import main as cli
@@ -36,6 +39,8 @@ def entry_point() -> None:
             sys.stderr.write(f"kgroups: {'terminated' if is_sigterm else 'interrupted'}\n")
             sys.stderr.flush()
             os._exit(exit_code(signal.SIGTERM if is_sigterm else signal.SIGINT))
+        gc.freeze()
+        gc.enable()
         cli.entry_point()
 
 

@@ -15,7 +15,7 @@ import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from itertools import groupby
 from types import ModuleType
@@ -461,8 +461,7 @@ def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | 
     ]
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """The moment of an answer: `as_of`, for which the log up to then counts; None: the last audit. Then the log times
     that history covers (the view known_history); None: none, or the last audit's state was asked for."""
 

@@ -25,11 +25,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import orjson
 
@@ -42,8 +41,7 @@ _GOES_ON = "  "  # before a line that continues the previous one
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of a command's output: its contract name, and its heading on the screen. A narrow screen may break the
     text of a sentence between words, and leave out a minor column."""
 
@@ -146,8 +144,7 @@ _NARROWEST_TEXT = 16  # a narrower sentence is hard to read
 _HIGHEST_ROW = 3  # in lines; higher ones are easier to read as blocks
 
 
-@dataclass(frozen=True)
-class _Texts:
+class _Texts(NamedTuple):
     """A column as it is shown: the texts of its cells below its heading, `width` columns wide."""
 
     column: Column
@@ -202,7 +199,7 @@ def _fitting(texts: list[_Texts], width: int) -> list[_Texts]:
     for index in sorted(range(len(texts)), key=lambda index: -texts[index].width):
         if texts[index].column.is_sentence:
             less = max(_NARROWEST_TEXT, texts[index].width - max(_total(texts) - width, 0))
-            texts[index] = replace(texts[index], width=min(texts[index].width, less))
+            texts[index] = texts[index]._replace(width=min(texts[index].width, less))
     highest = max((len(each.lines_of(cell)) for each in texts for cell in each.cells), default=0)
     return texts if _total(texts) <= width and highest <= _HIGHEST_ROW else []
 

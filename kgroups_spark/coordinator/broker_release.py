@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgroups_spark.coordinator.releases import NEWEST, RELEASES
 
@@ -91,8 +92,7 @@ class Broker:
     configs: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Reported:
+class Reported(NamedTuple):
     """A release, as --release-version names it (None: unknown), and how it was found."""
 
     release: str | None

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kgroups_spark.coordinator.rows import AssignedPartition
 from kgroups_spark.words import DAY_MS, did_you_mean
@@ -24,8 +23,7 @@ NEWEST = "4.4"
 RULES_VERSION = 8
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(NamedTuple):
     """The replay rules of one release."""
 
     name: str
@@ -130,20 +128,18 @@ V44 = Release(
     creates_member=MEMBER_TYPES,
     damaged_subscription_fails=False,
 )
-V43 = replace(V44, name="4.3", unset_topology_epoch=0, damaged_subscription_fails=True)
-V42 = replace(V43, name="4.2", fresh_epoch=0, has_assignment_epochs=False, checks_assignment_metadata=False)
-V42_0 = replace(V42, name="4.2.0", simple_group_becomes=frozenset({"consumer"}))  # KAFKA-20254 came with 4.2.1
-V41 = replace(
-    V42_0,
+V43 = V44._replace(name="4.3", unset_topology_epoch=0, damaged_subscription_fails=True)
+V42 = V43._replace(name="4.2", fresh_epoch=0, has_assignment_epochs=False, checks_assignment_metadata=False)
+V42_0 = V42._replace(name="4.2.0", simple_group_becomes=frozenset({"consumer"}))  # KAFKA-20254 came with 4.2.1
+V41 = V42_0._replace(
     name="4.1",
     share_member_keeps_state=False,
     streams_ready_by_validated_epoch=False,
     has_task_epochs=False,
 )
-V41_1 = replace(V41, name="4.1.1", strict_partition_epochs=True)
+V41_1 = V41._replace(name="4.1.1", strict_partition_epochs=True)
 TYPES_40 = OFFSET_AND_CLASSIC | CONSUMER | SHARE_40 | REGULAR_EXPRESSION
-V40 = replace(
-    V41,
+V40 = V41._replace(
     name="4.0",
     record_types=TYPES_40,
     unreplayable_types=frozenset({15}),
@@ -155,10 +151,9 @@ V40 = replace(
     has_topic_ids=False,
     layout="4.0",
 )
-V40_1 = replace(V40, name="4.0.1", strict_partition_epochs=True)
-V40_0 = replace(V40_1, name="4.0.0", open_transactions_by="group")
-V38_JAVA = replace(
-    V40_0,
+V40_1 = V40._replace(name="4.0.1", strict_partition_epochs=True)
+V40_0 = V40_1._replace(name="4.0.0", open_transactions_by="group")
+V38_JAVA = V40_0._replace(
     name="3.8-java",
     record_types=OFFSET_AND_CLASSIC | CONSUMER,
     unreplayable_types=frozenset(),
@@ -168,9 +163,8 @@ V38_JAVA = replace(
     creates_member=frozenset({5}),
     needs_group=CONSUMER,
 )
-V39_JAVA = replace(V38_JAVA, name="3.9-java")
-V37_JAVA = replace(
-    V38_JAVA,
+V39_JAVA = V38_JAVA._replace(name="3.9-java")
+V37_JAVA = V38_JAVA._replace(
     name="3.7-java",
     layout="3.7",
     checks_partition_epochs=False,
@@ -193,29 +187,27 @@ V39 = Release(
     unset_rebalance_timeout_is_session_timeout=False,
     has_topic_ids=False,
 )
-V34_0 = replace(
-    V39,
+V34_0 = V39._replace(
     name="3.4.0",
     skips_unknown_types=False,
     legacy_offset_commit_version=3,
     offset_commit_version=3,
     group_metadata_version=3,
 )
-V28 = replace(V34_0, name="2.8", repeated_instance_id_fails=False)
-V26 = replace(V28, name="2.6", damaged_subscription_fails=False)
-V25 = replace(V26, name="2.5", reads_state_timestamp_of_version_3=False)
-V22 = replace(V26, name="2.2", group_metadata_version=2)
-V20 = replace(
-    V22,
+V28 = V34_0._replace(name="2.8", repeated_instance_id_fails=False)
+V26 = V28._replace(name="2.6", damaged_subscription_fails=False)
+V25 = V26._replace(name="2.5", reads_state_timestamp_of_version_3=False)
+V22 = V26._replace(name="2.2", group_metadata_version=2)
+V20 = V22._replace(
     name="2.0",
     legacy_offset_commit_version=1,
     offset_commit_version=1,
     group_metadata_version=1,
     repeated_member_id_fails=False,
 )
-V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)  # KAFKA-6287 came with 1.0.1
-V010_0 = replace(V011, name="0.10.0", group_metadata_version=0)
-V08 = replace(V010_0, name="0.8", legacy_offset_commit_version=0, offset_commit_version=-1)
+V011 = V20._replace(name="0.11", empty_group_keeps_protocol_type=False)  # KAFKA-6287 came with 1.0.1
+V010_0 = V011._replace(name="0.10.0", group_metadata_version=0)
+V08 = V010_0._replace(name="0.8", legacy_offset_commit_version=0, offset_commit_version=-1)
 
 SCALA_LINES = {
     V39: ("3.9", "3.8", "3.7", "3.6", "3.5", "3.4"),
@@ -229,11 +221,11 @@ SCALA_LINES = {
     V010_0: ("0.10.0", "0.9"),
     V08: ("0.8",),
 }
-V41_0 = replace(V41_1, name="4.1.0")
+V41_0 = V41_1._replace(name="4.1.0")
 JAVA = (V44, V43, V42, V42_0, V41, V41_1, V41_0, V40, V40_1, V40_0, V39_JAVA, V38_JAVA, V37_JAVA)
 RELEASES: dict[str, Release] = {
     **{rules.name: rules for rules in JAVA},
-    **{name: replace(rules, name=name) for rules, names in SCALA_LINES.items() for name in names},
+    **{name: rules._replace(name=name) for rules, names in SCALA_LINES.items() for name in names},
 }
 
 
@@ -268,8 +260,7 @@ class OpenTransactionRule(Enum):
     NEVER = "nobody looks"
 
 
-@dataclass(frozen=True)
-class ExpiryRules:
+class ExpiryRules(NamedTuple):
     """The rules of one release's clean-up. Durations in milliseconds."""
 
     default_retention_ms: int  # default of offsets.retention.minutes
@@ -309,24 +300,24 @@ _V0_8 = ExpiryRules(
     keeps_described_streams_groups=False,
     tombstone_at_generation_0=False,
 )
-_V0_9 = replace(_V0_8, honours_expire_timestamp=True)
-_V2_0 = replace(_V0_9, default_retention_ms=7 * DAY_MS)  # KIP-186
-_V2_2 = replace(_V2_0, is_strict=False, depends_on_group=True)  # KIP-211
-_V2_1 = replace(_V2_2, v1_without_expire_timestamp_expired=True)  # KAFKA-8069
-_V2_4 = replace(_V2_2, subscription_states=_JOINED)  # KIP-496
-_V3_2 = replace(_V2_4, subscription_states=_STABLE)  # KAFKA-13636
+_V0_9 = _V0_8._replace(honours_expire_timestamp=True)
+_V2_0 = _V0_9._replace(default_retention_ms=7 * DAY_MS)  # KIP-186
+_V2_2 = _V2_0._replace(is_strict=False, depends_on_group=True)  # KIP-211
+_V2_1 = _V2_2._replace(v1_without_expire_timestamp_expired=True)  # KAFKA-8069
+_V2_4 = _V2_2._replace(subscription_states=_JOINED)  # KIP-496
+_V3_2 = _V2_4._replace(subscription_states=_STABLE)  # KAFKA-13636
 
-_V3_7_JAVA = replace(_V3_2, open_transaction=OpenTransactionRule.NEVER, tombstone_at_generation_0=True)
-_V3_8_JAVA = replace(
-    _V3_7_JAVA, pending_transaction_spares=True, open_transaction=OpenTransactionRule.IF_IT_HAS_OFFSETS
+_V3_7_JAVA = _V3_2._replace(open_transaction=OpenTransactionRule.NEVER, tombstone_at_generation_0=True)
+_V3_8_JAVA = _V3_7_JAVA._replace(
+    pending_transaction_spares=True, open_transaction=OpenTransactionRule.IF_IT_HAS_OFFSETS
 )
-_V4_0_0 = replace(_V3_8_JAVA, share_offsets_end_clean_up=True)
-_V4_0_1 = replace(_V4_0_0, open_transaction=OpenTransactionRule.ALWAYS)  # KAFKA-19163
+_V4_0_0 = _V3_8_JAVA._replace(share_offsets_end_clean_up=True)
+_V4_0_1 = _V4_0_0._replace(open_transaction=OpenTransactionRule.ALWAYS)  # KAFKA-19163
 # KAFKA-19016, from 4.1 on: the clean-up calls Group.shouldExpire first.
-_V4_2 = replace(_V4_0_1, deletes_share_groups=False, share_offsets_end_clean_up=False)
-_V4_1 = replace(_V4_2, topology_unread_states=_EMPTY | {"NotReady"})
+_V4_2 = _V4_0_1._replace(deletes_share_groups=False, share_offsets_end_clean_up=False)
+_V4_1 = _V4_2._replace(topology_unread_states=_EMPTY | {"NotReady"})
 # The clean-up removes offsets first again, then calls Group.shouldExpire.
-_V4_4 = replace(_V4_2, share_offsets_end_clean_up=True, keeps_described_streams_groups=True)
+_V4_4 = _V4_2._replace(share_offsets_end_clean_up=True, keeps_described_streams_groups=True)
 
 # The first version with these rules, oldest first.
 _SCALA = (

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
@@ -103,8 +102,7 @@ EVENTS = ("share_partition_initialized", "share_offset_reset", "share_offsets_de
 # Sources: ShareCoordinatorShard, ShareGroupOffset and PersisterStateBatchCombiner of 4.0.2, 4.1.2, 4.2.1, 4.3.1, 4.4.0.
 
 
-@dataclass(frozen=True)
-class ShareRules:
+class ShareRules(NamedTuple):
     """The replay rules of one release."""
 
     # Layout of version 0 of both values; early access (4.0) had other layouts.
@@ -130,9 +128,9 @@ class ShareRules:
 
 
 _V4_4 = ShareRules()
-_V4_2 = replace(_V4_4, combines="pairs")
-_V4_1 = replace(_V4_2, has_delivery_complete_count=False)
-_V4_0 = replace(_V4_1, layout="4.0", tombstone_removes=False, unknown_state_epoch=-1)
+_V4_2 = _V4_4._replace(combines="pairs")
+_V4_1 = _V4_2._replace(has_delivery_complete_count=False)
+_V4_0 = _V4_1._replace(layout="4.0", tombstone_removes=False, unknown_state_epoch=-1)
 # The first version with these rules, newest first.
 _SINCE = (((4, 4), _V4_4), ((4, 2), _V4_2), ((4, 1), _V4_1), ((4, 0), _V4_0))
 
@@ -328,8 +326,7 @@ class SharePartitionKey(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class SharePartition:
+class SharePartition(NamedTuple):
     """The state of one share partition, with Kafka's -1 and 0 for none, and its newest record."""
 
     snapshot_epoch: int
@@ -353,7 +350,7 @@ class SharePartition:
 
 
 _NUMBERS = attrgetter("start_offset", "state_epoch", "leader_epoch", "snapshot_epoch", "delivery_complete_count")
-BATCHES = SharePartition.__slots__.index("batches")
+BATCHES = SharePartition._fields.index("batches")
 
 
 class ShareCoordinatorShard:
@@ -421,7 +418,7 @@ class ShareCoordinatorShard:
     def save(self) -> Iterator[StateRow]:
         """Rows from which `load` restores the same state."""
         for key, state in sorted(self.share_partitions.items()):
-            fields = [getattr(state, name) for name in SharePartition.__slots__]
+            fields = [getattr(state, name) for name in SharePartition._fields]
             fields[BATCHES] = [tuple(batch) for batch in state.batches.batches]
             payload = [key.topic_id, key.partition, *fields]
             yield StateRow("share_partition", key.group_id, orjson.dumps(payload).decode())
@@ -458,8 +455,7 @@ class ShareCoordinatorShard:
         self, before: SharePartition, value: Value, log_offset: int, log_timestamp: int | None
     ) -> SharePartition:
         start_offset = before.start_offset if value["startOffset"] == _UNSET else value["startOffset"]
-        return replace(
-            before,
+        return before._replace(
             leader_epoch=before.leader_epoch if value["leaderEpoch"] == _UNSET else value["leaderEpoch"],
             start_offset=start_offset,
             delivery_complete_count=self._delivery_complete_count(value),

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -93,8 +92,7 @@ TRANSACTIONAL_ID_EXPIRATION_MS = 7 * DAY_MS
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
 
 
-@dataclass(frozen=True)
-class TransactionRules:
+class TransactionRules(NamedTuple):
     """The versions that one release reads, and the records that end its load."""
 
     newest_value_version: int = 1
@@ -111,9 +109,9 @@ class TransactionRules:
 
 
 _V4_3 = TransactionRules()
-_V4_0 = replace(_V4_3, skips_unknown_value_versions=False)
-_V3_4_1 = replace(_V4_0, reads_tags=False)
-_V0_11 = replace(_V3_4_1, newest_value_version=0, skips_unknown_types=False)
+_V4_0 = _V4_3._replace(skips_unknown_value_versions=False)
+_V3_4_1 = _V4_0._replace(reads_tags=False)
+_V0_11 = _V3_4_1._replace(newest_value_version=0, skips_unknown_types=False)
 # The first version with these rules, newest first.
 _SINCE = (((4, 3), _V4_3), ((4, 0), _V4_0), ((3, 4, 1), _V3_4_1), ((0, 11), _V0_11))
 
@@ -146,8 +144,7 @@ _UNSET = -1
 Value = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionalId:
+class TransactionalId(NamedTuple):
     """The state of one transactional id, with Kafka's -1 for none, and its newest record."""
 
     producer_id: int
@@ -290,13 +287,13 @@ def _event(before: TransactionalId, after: TransactionalId) -> str | None:
 
 def _fields(known: TransactionalId) -> list[Any]:
     """The fields in their order, as JSON values."""
-    fields = [getattr(known, name) for name in TransactionalId.__slots__]
+    fields = [getattr(known, name) for name in TransactionalId._fields]
     fields[_PARTITIONS] = [list(each) for each in known.topic_partitions]
     return fields
 
 
-_PRODUCERS = attrgetter(*TransactionalId.__slots__[:5])
-_PARTITIONS = TransactionalId.__slots__.index("topic_partitions")
+_PRODUCERS = attrgetter(*TransactionalId._fields[:5])
+_PARTITIONS = TransactionalId._fields.index("topic_partitions")
 _NO_TAGS = {
     "previousProducerId": _UNSET,
     "nextProducerId": _UNSET,
@@ -331,8 +328,7 @@ class Verdict(Enum):
         return self in (Verdict.PARTITION_NOT_LISTED, Verdict.PRODUCER_UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenOnPartition:
+class OpenOnPartition(NamedTuple):
     """A transaction open on a partition. `last_timestamp`: of the producer's last record there; None: it has none."""
 
     topic_partition: TopicPartition

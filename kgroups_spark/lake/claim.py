@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -135,7 +134,7 @@ class Claim:
         if lost is not None:
             unfinished += (AuditRow(lost, RUNNING, "", row.started_at),)
         # Earlier replaced ranges stay replaced in this audit's row.
-        row = replace(row, replaced_ranges=before.replaced_ranges if before else None)
+        row = row._replace(replaced_ranges=before.replaced_ranges if before else None)
         lake.replaced = row.replaced
         claim = cls(ledger, row, before, unfinished)
         try:
@@ -161,7 +160,7 @@ class Claim:
         """Appends the row `finished` with these facts (columns of `audits`) to the ledger, and returns it. From then on
         all rows of the audit count. Raises ClaimLost."""
         self.check()
-        row = replace(self.row, status=FINISHED, **{"finished_at": _now(), **facts})
+        row = self.row._replace(status=FINISHED, **{"finished_at": _now(), **facts})
         try:
             self.ledger.append(row)
         except AlreadyWritten as already:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -44,8 +43,7 @@ WAS_COMPLETE = (
 SELDOM_LEFT_OUT = ("offset_commits", "group_records", "groups", "findings")
 
 
-@dataclass(frozen=True)
-class PartitionProgress:
+class PartitionProgress(NamedTuple):
     """How far an audit read a partition of a log, and the identity of that log (an entry of the column `partitions`).
     `offsets_partition` is a partition of `topic`; `topic` None: of __consumer_offsets."""
 
@@ -67,8 +65,7 @@ class PartitionProgress:
     topic: str | None = None
 
 
-@dataclass(frozen=True)
-class RecordCount:
+class RecordCount(NamedTuple):
     """The number of records of a type and value version (None: tombstones) that an audit read."""
 
     record_type: int
@@ -82,8 +79,7 @@ def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordC
     return tuple(RecordCount(*kind, records) for kind, records in in_order)
 
 
-@dataclass(frozen=True)
-class AuditRow:
+class AuditRow(NamedTuple):
     """A row of `audits`; columns that only a finished audit can fill are None before. Times are datetimes in UTC.
     `partitions` becomes two fields: the entries of __consumer_offsets, and those of other logs."""
 
@@ -119,7 +115,7 @@ class AuditRow:
 
     def of_state_log(self, topic: str) -> AuditRow:
         """The row with the entries of another log in `partitions`."""
-        return replace(self, partitions=tuple(each for each in self.state_partitions if each.topic == topic))
+        return self._replace(partitions=tuple(each for each in self.state_partitions if each.topic == topic))
 
     def progress(self, offsets_partition: int) -> PartitionProgress | None:
         """How far the partition has been read; None: no audit has read it."""
@@ -166,8 +162,7 @@ class Ledger:
         unknown = [row for row in rows if row.audit_id not in known]
         complete = self._with_findings(unknown)
         new = [
-            replace(
-                row,
+            row._replace(
                 status=ABANDONED,
                 notes=(*(row.notes or ()), f"{note}, {WAS_COMPLETE}" if row.audit_id in complete else note),
             )
@@ -218,13 +213,15 @@ def last_finished(rows: list[AuditRow]) -> AuditRow | None:
 
 
 def _arrow(rows: Sequence[AuditRow]) -> pa.Table:
-    return pa.Table.from_pylist([_as_columns(asdict(row)) for row in rows], schema=arrow_schema("audits"))
+    return pa.Table.from_pylist([_as_columns(row._asdict()) for row in rows], schema=arrow_schema("audits"))
 
 
 def _as_columns(row: dict[str, Any]) -> dict[str, Any]:
     others = row.pop("state_partitions")
     if row["partitions"] is not None:
         row["partitions"] = [*row["partitions"], *others]
+    for name in ("partitions", "record_counts", "replaced_ranges"):
+        row[name] = None if row[name] is None else [each._asdict() for each in row[name]]
     for name in ("rows_added", "quarantined", "newest_audits"):
         row[name] = None if row[name] is None else list(row[name].items())
     return row

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -47,8 +47,7 @@ REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry", *STATE_LOGS)
 _OF_MARKER = ("outcome", "marker_offset")
 
 
-@dataclass(frozen=True)
-class ReplacedRange:
+class ReplacedRange(NamedTuple):
     """Offsets `from_offset` .. `to_offset` - 1 of a topic (None: __consumer_offsets), read before `audit_id`."""
 
     offsets_partition: int

@@ -334,8 +334,7 @@ class CoordinatorRecord:
         return None if self.content is None else self.content.json()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKey:
+class RecordKey(NamedTuple):
     record_type: RecordType
     fields: dict[str, Any]
     is_exact: bool

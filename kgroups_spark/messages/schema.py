@@ -25,9 +25,8 @@ import json
 import struct
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from kgroups_spark.package_data import names_in_package, package_text
 
@@ -46,8 +45,7 @@ _NO_VERSION = range(0)
 _OPEN = 1 << 15
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field. `element` is the type without `[]`; `fields` are those of a struct, otherwise empty."""
 
     name: str
@@ -61,8 +59,7 @@ class Field:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     name: str
     type: str
     api_key: int | None
@@ -423,19 +420,27 @@ class MessageReader:
     ) -> None:
         self.message = message
         self.version = version
-        source = ReaderSource(version, version in message.flexible)
+        self._fields = fields
+        self._bytes_value = bytes_value
+
+    @cached_property
+    def _read(self) -> ReadFields:
+        """Compiled when the first message is read: most logs have a few of the versions."""
+        message, fields = self.message, self._fields
+        source = ReaderSource(self.version, self.version in message.flexible)
         source.function(message.fields if fields is None else fields, with_tags=fields is None)
         names: dict[str, Any] = {
             "Malformed": MalformedError,
-            "bytes_value": bytes_value,
+            "bytes_value": self._bytes_value,
             "text": _text,
             "unpack": struct.unpack_from,
             "uuid_text": uuid_text,
             "uvarint": read_uvarint,
             **source.constants,
         }
-        exec(compile("\n".join(source.lines), f"<{message.name} {message.layout} {version}>", "exec"), names)
-        self._read: ReadFields = names["read_fields"]
+        exec(compile("\n".join(source.lines), f"<{message.name} {message.layout} {self.version}>", "exec"), names)
+        read_fields: ReadFields = names["read_fields"]
+        return read_fields
 
     def read(self, data: bytes, start: int, notes: list[str]) -> tuple[dict[str, Any], int]:
         """The message at `start` and the position after it. Raises Truncated; the notes are then meaningless."""

@@ -8,6 +8,7 @@ the committed offset; in Scala a tombstone in a transaction affects only that tr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -186,8 +187,7 @@ class Effects:
         return len(self.row)
 
 
-@dataclass(frozen=True, eq=False)
-class Fold:
+class Fold(NamedTuple):
     """The slots of a range: their records (OFFSET_RECORDS, the saved ones first), the outcome of these, and the removed
     offsets of the saved state with their slots."""
 
@@ -297,8 +297,7 @@ MOVES = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Quiet:
+class Quiet(NamedTuple):
     """Times without members of groups that have members at other times: from after the record at `since`, which emptied
     the group, to the next record about it (NEVER: none yet). Rows by group (number in Slots) and `since`."""
 

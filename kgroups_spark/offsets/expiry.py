@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -456,8 +455,7 @@ def columns_needed(name: str) -> pa.Schema:
     return pa.schema([whole.field(column) for column in DECIDED_BY[name]])
 
 
-@dataclass(frozen=True)
-class CleanUp:
+class CleanUp(NamedTuple):
     """The moment of a clean-up, its retention and release; times in epoch ms. `audit_id`: of the rows. `tried`: rules
     of no release, which a comparison tries; None: those of the release."""
 

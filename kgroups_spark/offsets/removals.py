@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +34,7 @@ from kgroups_spark.offsets.state import REMOVED_OFFSETS
 from kgroups_spark.tables.rows import by_name, flags, is_given, no_rows, numbers, one_array, with_columns
 
 
-@dataclass(frozen=True, eq=False)
-class Remembered:
+class Remembered(NamedTuple):
     """The result of `remember`: indexes of the tombstones and births that it was given, with the tombstones of the
     saved state first.
 

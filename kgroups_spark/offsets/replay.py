@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -80,8 +80,7 @@ HOLDINGS = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class OffsetHistory:
+class OffsetHistory(NamedTuple):
     """The rows of the log after the state.
 
     commits      a range of slots -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
@@ -96,8 +95,7 @@ class OffsetHistory:
     group_ends: Sequence[tuple[GroupKey, int]] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class ReplayedOffsets:
+class ReplayedOffsets(NamedTuple):
     """The result. Times are ms.
 
     log           the log that was replayed, which all log offsets are of

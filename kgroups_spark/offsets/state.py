@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,8 +76,7 @@ class Transactions:
         return Transactions(**numbers, transaction=number[self.transaction[pairs]], group_id=names)
 
 
-@dataclass(frozen=True, eq=False)
-class TransactionalRecords:
+class TransactionalRecords(NamedTuple):
     """Records with the transactional bit, of any type, in any order. Times in ms, -1 for none; `producer_epoch` -1: not
     known. `is_value`: the record commits an offset of the group (tombstones and other types do not)."""
 
@@ -193,8 +193,7 @@ OPEN_TRANSACTIONS = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class OffsetState:
+class OffsetState(NamedTuple):
     """The state of the offsets of a log at its end.
 
     offsets       committed offsets as plain records, pending ones as their transactional records (OFFSET_RECORDS)

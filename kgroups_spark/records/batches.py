@@ -517,8 +517,7 @@ class Checksums:
 KEY_AT = (18, 26)  # position of the key's length, by magic
 
 
-@dataclass(frozen=True, eq=False)
-class Messages:
+class Messages(NamedTuple):
     """Uncompressed messages: start[i] .. stop[i] of `data`; batch[i] is the outer message that contained them."""
 
     data: NDArray[np.uint8]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -136,8 +137,7 @@ class RecordColumns:
         return self.batches.timestamp_type[self.batch]
 
 
-@dataclass(frozen=True)
-class CorruptBatch:
+class CorruptBatch(NamedTuple):
     """Bytes that cannot be read as a batch. None of their records is returned; reading goes on after them."""
 
     position: int  # in the file

@@ -8,7 +8,6 @@ a damaged header can be believed.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -197,8 +196,7 @@ def confirmed_epoch(epoch: int | None, before: int | None, by_checkpoint: int | 
     return epoch if epoch is not None and epoch >= 0 and epoch in (before, by_checkpoint) else None
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The facts of a segment besides its bytes, at the offset where its reading begins.
 
     No batch begins below `floor`, and all end below `below` (None: not known). `ends_log`: no batch is after the
@@ -212,7 +210,7 @@ class Bounds:
 
     def after(self, batches: BatchColumns) -> Bounds:
         """The bounds after these batches, which are sound and in order."""
-        return replace(self, floor=int(batches.last_offset[-1]) + 1) if len(batches) else self
+        return self._replace(floor=int(batches.last_offset[-1]) + 1) if len(batches) else self
 
     def unconfirmed(self, first_offset: int, last_offset: int, damaged_to: int | None = None) -> str | None:
         """The reason why the log's last batch, of these offsets, is held back; None: its offset is confirmed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ from kgroups_spark.records.damage import Bounds, diagnose, find_batch, in_order,
 
 
 # The first read is no larger: most files end within it, and memory costs what is allocated, not what is filled.
-FIRST_ROOM = 1 << 16
+FIRST_ROOM = 1 << 17
 
 
 class BinaryFile(Protocol):
@@ -302,7 +302,7 @@ class SegmentScan:
         if size := self.position - begin:
             # If a damaged batch ends where its header claims, the detail does not mention the size.
             what = first.detail if size == claimed else f"{size} bytes are not a batch: {first.detail}"
-            yield replace(first, size=size, raw=self._raw[:size], detail=what)
+            yield first._replace(size=size, raw=self._raw[:size], detail=what)
 
     def _let_go(self, size: int) -> None:
         """Drops bytes of damage. Keeps the first bytes of the whole damage, and counts the zeros at its end."""

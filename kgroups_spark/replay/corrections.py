@@ -208,8 +208,7 @@ def _facts(group: Group) -> tuple[Any, ...]:
 # replay found at that offset.
 
 
-@dataclass(frozen=True)
-class CorrectedAt:
+class CorrectedAt(NamedTuple):
     """The corrections before the record at a log offset."""
 
     log_offset: int

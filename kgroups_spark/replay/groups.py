@@ -242,8 +242,7 @@ class PlacedRecord(NamedTuple):
     record: DecodedRecord
 
 
-@dataclass(frozen=True, eq=False)
-class ShardHistory:
+class ShardHistory(NamedTuple):
     """Rows of a log, with its log offsets. Group records and markers are sorted by log offset.
 
     commits  a range of slots -> its rows of `offset_commits`

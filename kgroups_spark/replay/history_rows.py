@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -238,8 +237,7 @@ def ends(markers: list[Marker], log: JoinedLog = ALONE) -> Markers:
 OF_RECORD = ("record_type", "record_name", "group_id", "topic", "partition", "value_version")
 
 
-@dataclass(frozen=True)
-class HistoryRows:
+class HistoryRows(NamedTuple):
     """Makes rows from the records of one chunk, which are given by their index in the chunk."""
 
     audit_id: int

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
@@ -154,8 +154,7 @@ def known_times(audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
 Offset = TypeVar("Offset", int, None)
 
 
-@dataclass(frozen=True)
-class LogRange:
+class LogRange(NamedTuple):
     """Consecutive segments or offsets of one offsets partition, its `number`-th range, without records below
     `start_offset` and from `end_offset` on (None: to the log's end).
 
@@ -182,7 +181,7 @@ class LogRange:
     def without_deleted(self, log_start: int) -> LogRange:
         """The range of a live log that begins at `log_start` now; it may be empty."""
         pieces = tuple(p.without_deleted(log_start) if isinstance(p, FetchPiece) else p for p in self.pieces)
-        return replace(self, start_offset=max(self.start_offset, log_start), pieces=pieces)
+        return self._replace(start_offset=max(self.start_offset, log_start), pieces=pieces)
 
 
 # Smaller ranges are not cut: every range keeps the last value of each of its slots.
@@ -205,8 +204,7 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
             ranges.append([])
         ranges[-1].append(piece)
     return [
-        replace(
-            log_range,
+        log_range._replace(
             number=number,
             pieces=tuple(pieces),
             start_offset=log_range.start_offset if number == 0 else _first_offset(pieces, log_range.start_offset),
@@ -253,7 +251,7 @@ def ranges_by_fetcher(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
         by_partition.setdefault(log_range.offsets_partition, []).append(log_range)
     by_leader: dict[int | None, list[LogRange]] = {}
     for of_one in by_partition.values():
-        whole = replace(of_one[0], pieces=tuple(piece for log_range in of_one for piece in log_range.pieces))
+        whole = of_one[0]._replace(pieces=tuple(piece for log_range in of_one for piece in log_range.pieces))
         by_leader.setdefault(leader(whole), []).append(whole)
     return [
         [log_range for whole in of_task for log_range in by_partition[whole.offsets_partition]]
@@ -289,8 +287,7 @@ def _weight(ranges: Sequence[LogRange]) -> int:
     return sum(log_range.size_bytes + 1 for log_range in ranges)
 
 
-@dataclass(frozen=True)
-class ReadContext:
+class ReadContext(NamedTuple):
     """The context of reading. `chunk_bytes`: bytes decoded at once; the rows do not depend on it."""
 
     audit_id: int
@@ -308,7 +305,7 @@ class ReadContext:
             yield self
             return
         with self.fetcher.connected() as opener:
-            yield replace(self, opener=opener)
+            yield self._replace(opener=opener)
 
     @property
     def live(self) -> PieceOpener:

@@ -8,7 +8,7 @@ Both logs' partitions of one number are a shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -367,8 +367,7 @@ class StateRangeDecoder:
 Place = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class StateShardWork:
+class StateShardWork(NamedTuple):
     """The work of an audit on one partition. `starts_again`: the offset at which the log now begins, if that is
     after the last one read, because DeleteRecords removed records that newer snapshots replace; keys that it no longer
     has are dropped. `is_replaced`: nothing that was read of it counts any longer."""
@@ -387,7 +386,7 @@ class StateShardWork:
         """The work if DeleteRecords moved the log's start there after planning: for share state, every five minutes."""
         ranges = tuple(each.without_deleted(log_start) for each in self.ranges)
         is_gap = any(each.start_offset < log_start for each in self.ranges if not each.is_reread)
-        return replace(self, ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
+        return self._replace(ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
 
 
 @dataclass
@@ -399,8 +398,7 @@ class StateShardRead:
     gone: int = 0
 
 
-@dataclass(frozen=True)
-class StateShard:
+class StateShard(NamedTuple):
     """A partition in a task. `state`: the saved one. `history`: in a rebuild the records before; it returns None in an
     audit, in whose state a key that was gone may be there again."""
 
@@ -420,7 +418,7 @@ class StateShard:
         except NotReadable as err:
             yield ShardLost()
             if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
-                yield from replace(self, work=work.without_deleted(err.log_start_offset)).outputs()
+                yield from self._replace(work=work.without_deleted(err.log_start_offset)).outputs()
                 return
             if isinstance(err, LeaderLost):
                 self.context.live.lose_patience()
@@ -487,8 +485,7 @@ STATE_TABLE = "state_log_state"
 NAMES = {SHARE_LOG.topic: ("group_id", "topic_id", "partition"), TRANSACTION_LOG.topic: ("transactional_id",)}
 
 
-@dataclass(frozen=True)
-class StateLogHistory:
+class StateLogHistory(NamedTuple):
     """The stored rows of these logs: the state that an audit saved (None: none), and in a rebuild the records."""
 
     tables: Mapping[str, StoredTable]
@@ -533,8 +530,7 @@ def _record(topic: str, row: dict[str, Any]) -> StateRecord:
     )
 
 
-@dataclass(frozen=True)
-class StateTask:
+class StateTask(NamedTuple):
     """All settings of a task besides its shards. `works`: the work on each partition of either log."""
 
     works: tuple[StateShardWork, ...]

@@ -68,8 +68,7 @@ class StoredFile(NamedTuple):
         return self.shards is None or any(self.shards[0] <= number <= self.shards[1] for number in numbers)
 
 
-@dataclass(frozen=True)
-class StoredTable:
+class StoredTable(NamedTuple):
     """A version of a table. `label` distinguishes versions of one table."""
 
     label: str
@@ -114,8 +113,7 @@ class StoredTable:
         return pa.concat_tables(found)
 
 
-@dataclass(frozen=True)
-class TaskShards:
+class TaskShards(NamedTuple):
     """The shards of each task, and the number of records in each.
 
     A lake of many nights has as many files, each with rows of most shards. Opening them for every shard would cost more
@@ -246,8 +244,7 @@ class StoredHistory:
         return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
 
-@dataclass(frozen=True)
-class StoredShard:
+class StoredShard(NamedTuple):
     """The rows of a reader's shards that count; `only`: of one of them."""
 
     stored: StoredHistory

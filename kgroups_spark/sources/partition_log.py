@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -131,8 +130,7 @@ class SegmentPiece(NamedTuple):
         return self.end - self.position
 
 
-@dataclass(frozen=True)
-class FetchPiece:
+class FetchPiece(NamedTuple):
     """Batches of a live partition with a base offset from start_offset to end_offset - 1; `keep_first`: and the one
     that has start_offset. `leader`: its id at planning; None: none. `bytes_per_offset`: an estimate, for balancing."""
 
@@ -151,12 +149,12 @@ class FetchPiece:
 
     def after(self, start: int, end: int) -> FetchPiece:
         """The next piece of the same partition: batches that begin in start .. end - 1."""
-        return replace(self, start_offset=start, end_offset=end, keep_first=False)
+        return self._replace(start_offset=start, end_offset=end, keep_first=False)
 
     def without_deleted(self, log_start: int) -> FetchPiece:
         """The piece without offsets before `log_start`; it may be empty."""
         start = max(self.start_offset, log_start)
-        return replace(self, start_offset=start, end_offset=max(self.end_offset, start))
+        return self._replace(start_offset=start, end_offset=max(self.end_offset, start))
 
     def cut(self, parts: int) -> list[FetchPiece]:
         """The piece cut into `parts` spans of about equal length, or fewer if it has fewer offsets."""
@@ -164,7 +162,7 @@ class FetchPiece:
         parts = max(1, min(parts, span))
         ends = [self.start_offset + span * number // parts for number in range(parts + 1)]
         return [
-            replace(self, start_offset=start, end_offset=end, keep_first=self.keep_first and start == self.start_offset)
+            self._replace(start_offset=start, end_offset=end, keep_first=self.keep_first and start == self.start_offset)
             for start, end in pairwise(ends)
         ]
 

@@ -168,7 +168,7 @@ class SegmentLog(PartitionLog):
         pieces = [SegmentPiece(segment.path, 0, segment.size, segment) for segment in earlier]
         if not position:
             return tuple(pieces)
-        read_before = replace(first.bounds, ends_log=False)
+        read_before = first.bounds._replace(ends_log=False)
         return (*pieces, SegmentPiece(first.path, 0, position, first, bounds=read_before))
 
     def _headers_from(self, offset: int) -> BatchColumns:
@@ -364,7 +364,7 @@ class SegmentReading:
             is_tail = self._span.ends_log and not self._pieces
             if reader.why_unconfirmed is not None:
                 self.unconfirmed = f"{piece.path}, byte {reader.position}: {reader.why_unconfirmed}"
-                bounds = replace(self._bounds(piece), ends_log=False)
+                bounds = self._bounds(piece)._replace(ends_log=False)
                 self.held_back = piece._replace(position=reader.position, mark=None, bounds=bounds)
             if is_tail and reader.stopped in ("partial batch", "zeros"):
                 self.half_written = piece.path, reader.position, reader.stopped

@@ -686,8 +686,7 @@ class Described:
     members: Rows = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class GroupReader:
+class GroupReader(NamedTuple):
     """Reads groups of a lake as of a moment (None: the last audit)."""
 
     reader: LakeReader

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -201,8 +200,7 @@ BLOBS: dict[tuple[int, tuple[str, ...]], tuple[str | None, dict[str, str]]] = {
 }
 
 
-@dataclass(frozen=True)
-class JsonField:
+class JsonField(NamedTuple):
     """A field of the JSON. `type`: one of definition.SCALARS, "time" (ms since 1970), or "struct" with `fields`."""
 
     key: str
@@ -232,8 +230,8 @@ def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
         for field in _fields(message.fields, message.versions, kind.number if not message.layout else None):
             known = found.get(field.key)
             layouts = (*((known.layouts or ()) if known else ()), message.layout)
-            found[field.key] = replace(_merged(known or field, field), layouts=layouts)
-    return tuple(replace(f, layouts=None) if f.layouts == names else f for f in found.values())
+            found[field.key] = _merged(known or field, field)._replace(layouts=layouts)
+    return tuple(f._replace(layouts=None) if f.layouts == names else f for f in found.values())
 
 
 def _fields(
@@ -293,7 +291,7 @@ def _merged(one: JsonField, other: JsonField) -> JsonField:
     """A field of two layouts, or of two protocols. Raises ValueError if their types differ."""
     if (one.type, one.is_array) != (other.type, other.is_array):
         raise ValueError(f"{one.key} is {one.type} in one layout and {other.type} in another")
-    return replace(one, fields=_united((*one.fields, *other.fields)))
+    return one._replace(fields=_united((*one.fields, *other.fields)))
 
 
 # A view with typed columns for every record type from 2 to 23. Its SQL is generated from Kafka's message definitions.

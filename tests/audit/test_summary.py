@@ -52,13 +52,13 @@ def test_a_night_is_reported_in_a_few_lines():
 
 
 def test_a_night_without_new_records():
-    quiet = replace(AUDIT, partitions=(PartitionProgress(3, 220, 220),), rows_added={})
+    quiet = AUDIT._replace(partitions=(PartitionProgress(3, 220, 220),), rows_added={})
     assert lines(quiet)[0] == "audit 7: no new records"
     assert lines(quiet)[-1].endswith("rows added: none")
 
 
 def test_the_summary_has_quarantine_and_notes():
-    said = lines(replace(AUDIT, quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
+    said = lines(AUDIT._replace(quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
     assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]
 
 
@@ -70,8 +70,8 @@ def test_a_summary_with_a_shortfall_lacks_records(short):
 
 
 def test_the_summary_counts_findings_and_says_where_they_are():
-    assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings shows ")
-    assert lines(replace(AUDIT, rows_added={"findings": 0}))[-1].endswith("rows added: none")
+    assert lines(AUDIT._replace(rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings shows ")
+    assert lines(AUDIT._replace(rows_added={"findings": 0}))[-1].endswith("rows added: none")
 
 
 def test_a_group_that_is_also_in_another_offsets_partition_is_neither_new_nor_counted_again():

@@ -268,6 +268,15 @@ def test_what_asks_for_pandas_still_has_it():
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 int64 2\n", "")
 
 
+def test_garbage_is_looked_for_but_not_among_the_modules():
+    code = (
+        "import gc; from kgroups_spark.cli import entry, main;"
+        "main.entry_point = lambda: print(gc.isenabled(), gc.get_freeze_count() > 0); entry.entry_point()"
+    )
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n", "")
+
+
 # Help fits the width of the screen: no line of prose is wider, and no word is lost.
 TEXT = """\
 Prose that is written in lines as wide as the editor, and is filled where the screen

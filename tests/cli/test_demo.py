@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cli.demo import STORY, program_name
+from kgroups_spark.cli.demo import CONTENTS, STORY, program_name
 from kgroups_spark.cli.main import main
+from kgroups_spark.words import format_time_for_people, group_count
 from tests.cli.golden import screens
 from tests.pages import blocks
 
@@ -49,6 +50,11 @@ def test_its_numbers_are_those_of_the_lake(demo, monkeypatch):
     def one(query):
         return next(iter(lake.rows(query)[0].values()))
 
+    [known] = lake.rows("SELECT begins, ends FROM known_history")
+    begins, ends = (format_time_for_people(known[name])[:16] for name in ("begins", "ends"))
+    offsets = one("SELECT count(*) FROM committed_offsets")
+    groups = group_count(lake.rows("SELECT * FROM groups"))
+    assert f": {groups} groups, {offsets} committed offsets, {begins} to {ends} UTC" in CONTENTS
     story = "\n".join(what for what, _ in STORY)
     moved = "SELECT sum({}) FROM group_events WHERE group_id = '{}' AND event = '{}'"
     back = one(moved.format("offset_before - offset_after", "invoice-export", "offset_rewound"))

@@ -209,11 +209,11 @@ class RuledSide(Side):
 
     @property
     def rules(self):
-        return replace(release("4.4"), **{name: value for name, value in self.changed if name in RULES})
+        return release("4.4")._replace(**{name: value for name, value in self.changed if name in RULES})
 
     def clean_up(self, as_of_ms, audit_id):
         changed = {name: value for name, value in self.changed if name in EXPIRY_RULES}
-        return replace(super().clean_up(as_of_ms, audit_id), tried=replace(expiry_rules("4.4"), **changed))
+        return super().clean_up(as_of_ms, audit_id)._replace(tried=expiry_rules("4.4")._replace(**changed))
 
 
 class Lakes:

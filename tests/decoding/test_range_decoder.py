@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import struct
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -54,7 +53,7 @@ def read(*batches, **more):
 def decoder_of(*batches, **more):
     log = b"".join(batches)
     log_range = LogRange(3, 0, 0, (SegmentPiece(PATH, 0, len(log)),))
-    log_range = replace(log_range, **more)  # type: ignore[arg-type]
+    log_range = log_range._replace(**more)  # type: ignore[arg-type]
     return RangeDecoder([log_range], ReadContext(1, "4.3", lambda _: MemoryFile(log)), GroupRecordDecoder())
 
 

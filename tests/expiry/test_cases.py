@@ -124,7 +124,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("before", "after", "changed"), CHANGES)
 def test_a_release_changes_these_rules(before, after, changed):
-    old, new = vars(expiry_rules(before)), vars(expiry_rules(after))
+    old, new = expiry_rules(before)._asdict(), expiry_rules(after)._asdict()
     assert {name for name in old if old[name] != new[name]} == changed
 
 

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,7 @@ def newest_release() -> str:
 def published_definitions(release: str) -> list[Definition]:
     """Keys and values of the three logs, and the embedded messages, whose topic is None."""
     found = [
-        replace(each, topic=topic) for module, topic in COORDINATORS.items() for each in _definitions(release, module)
+        each._replace(topic=topic) for module, topic in COORDINATORS.items() for each in _definitions(release, module)
     ]
     return found + list(_definitions(release, "kafka-clients", EMBEDDED))
 

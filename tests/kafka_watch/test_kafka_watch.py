@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS
@@ -34,25 +32,25 @@ def but_for(name, change):
     """The fields with those of that name changed (None: taken away), in structs, too."""
 
     def changed(fields):
-        inner = (replace(field, fields=changed(field.fields)) for field in fields)
+        inner = (field._replace(fields=changed(field.fields)) for field in fields)
         return tuple(new for field in inner if (new := change(field) if field.name == name else field))
 
-    return lambda definition: replace(definition, fields=changed(definition.fields))
+    return lambda definition: definition._replace(fields=changed(definition.fields))
 
 
 @pytest.mark.parametrize(
     ("message", "change", "line"),
     [
-        (TAG, lambda definition: replace(definition, api_key=99), f"{TAG} is of record type 17 in __consumer_offsets"),
-        (COMMIT, lambda definition: replace(definition, versions=range(4)), f"{COMMIT}, version 4, flexible has "),
+        (TAG, lambda definition: definition._replace(api_key=99), f"{TAG} is of record type 17 in __consumer_offsets"),
+        (COMMIT, lambda definition: definition._replace(versions=range(4)), f"{COMMIT}, version 4, flexible has "),
         (COMMIT, but_for("leaderEpoch", lambda field: None), f"{COMMIT}, version 3, not flexible has offset, lea"),
-        (TAG, but_for("storedDescriptionTopologyEpoch", lambda field: replace(field, default=0)),
+        (TAG, but_for("storedDescriptionTopologyEpoch", lambda field: field._replace(default=0)),
          f"{TAGGED}: storedDescriptionTopologyEpoch is tag 2 int32 = -1"),
         (TAG, but_for("failedDescriptionTopologyEpoch", lambda field: None),
          f"{TAGGED}: failedDescriptionTopologyEpoch is tag 3 int32 = -1"),
-        (TAG, but_for("lastAssignmentConfigs", lambda field: replace(field, nullable=range(0))),
+        (TAG, but_for("lastAssignmentConfigs", lambda field: field._replace(nullable=range(0))),
          f"{TAGGED}: lastAssignmentConfigs is array of nullable tag 1 struct"),
-        (MEMBER, but_for("topicId", lambda field: replace(field, element="string")),
+        (MEMBER, but_for("topicId", lambda field: field._replace(element="string")),
          f"{MEMBER}, version 0, flexible: assignedPartitions: topicId is uuid"),
     ],
 )  # fmt: skip

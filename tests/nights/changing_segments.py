@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -175,8 +174,8 @@ class FolderLake:
         self.uncommitted = uncommitted_offsets(plan, progress, LAST_MS).get(0, (0, 0))[0]
         self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
         self.records += read
-        self.last = replace(
-            self.last or AuditRow(1, FINISHED, "host", datetime(2026, 11, 20, tzinfo=UTC)),
+        before = self.last or AuditRow(1, FINISHED, "host", datetime(2026, 11, 20, tzinfo=UTC))
+        self.last = before._replace(
             cluster_id=plan.cluster_id,
             partitions=(read_now(plan.partitions[0], progress),),
         )
@@ -194,7 +193,7 @@ class FolderLake:
 
     def read(self, log_range: LogRange) -> RangeProgress:
         context = ReadContext(1, "4.3", files.open_file, chunk_bytes=256)
-        reading = RangeDecoder([replace(log_range, is_reread=False)], context, DECODER)
+        reading = RangeDecoder([log_range._replace(is_reread=False)], context, DECODER)
         read = self.again if log_range.is_reread else self.offsets
         for name, rows in reading.outputs():
             if name == "quarantine":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,7 +53,7 @@ def decode(
     """The rows of ranges, or of the whole log; each fits its table. `together`: as tasks read small partitions."""
     context = ReadContext(audit_id, release, lambda path: MemoryFile(files[path]), latest_ms=LAST_MS)
     if chunk_bytes is not None:
-        context = replace(context, chunk_bytes=chunk_bytes)
+        context = context._replace(chunk_bytes=chunk_bytes)
     found, records = Decoded(), GroupRecordDecoder()
     read = list(whole_ranges(files) if ranges is None else ranges)
     for some in [read] if together else [[each] for each in read]:

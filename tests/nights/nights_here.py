@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -155,7 +155,7 @@ class Audited(Reported):
     def record_counts(self) -> Counter[tuple[int, int | None]]:
         counts: Counter[tuple[int, int | None]] = Counter()
         for night in self.nights:
-            counts.update({each[:2]: each[2] for each in map(astuple, night.audit.record_counts or ())})
+            counts.update({each[:2]: each[2] for each in night.audit.record_counts or ()})
         return counts
 
     def records_read(self, offsets_partition: int | None = None) -> int:

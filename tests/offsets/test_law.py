@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -153,7 +152,7 @@ def test_rows_of_history_come_in_any_order_and_any_parts(seed):
     shuffled.shuffle(order)
     parts = np.array_split(np.array(order), 4)
     mixed = pa.concat_tables([dictionaries(rows.take(pa.array(part))) for part in parts])
-    found = replay_offsets(OffsetState.empty(), replace(history, commits=lambda _: mixed), rules)
+    found = replay_offsets(OffsetState.empty(), history._replace(commits=lambda _: mixed), rules)
     whole = replay_offsets(OffsetState.empty(), history, rules)
     assert entries(LogState(found.state)) == entries(LogState(whole.state))
     assert found.moves.to_pylist() == whole.moves.to_pylist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import cast
@@ -34,16 +33,15 @@ CUT_BACK = (FIRST, SECOND, LATER)
 def progress(*batches, **columns):
     """The ledger's entry of an audit that has read these batches."""
     last = scan_batches(io.BytesIO(b"".join(batches)))[-1:]
-    return replace(
-        PartitionProgress(
-            0,
-            0,
-            int(last.last_offset[0]) + 1,
-            topic_id=TOPIC_ID,
-            last_batch_offset=int(last.base_offset[0]),
-            last_leader_epoch=int(last.leader_epoch[0]),
-            last_batch_crc=int(last.crc[0]),
-        ),
+    return PartitionProgress(
+        0,
+        0,
+        int(last.last_offset[0]) + 1,
+        topic_id=TOPIC_ID,
+        last_batch_offset=int(last.base_offset[0]),
+        last_leader_epoch=int(last.leader_epoch[0]),
+        last_batch_crc=int(last.crc[0]),
+    )._replace(
         **columns,
     )
 
@@ -92,8 +90,8 @@ def test_the_note_names_the_range_and_where_the_log_ends_now(folder):
 
 def test_without_a_checksum_the_topic_id_must_identify_the_log(folder):
     with pytest.raises(AnotherLog, match="if the log has changed, --accept-log-change"):
-        planned(folder, CUT_BACK, replace(READ, topic_id=None))
-    plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
+        planned(folder, CUT_BACK, READ._replace(topic_id=None))
+    plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), READ._replace(topic_id=None))
     assert plan.cut is not None and plan.cut.from_offset == 5
 
 
@@ -180,7 +178,7 @@ def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder):
 
 def test_readings_are_those_of_finished_audits_newest_first():
     entries = [progress(FIRST), progress(FIRST, SECOND), READ]
-    of_others = [replace(READ, topic="__transaction_state"), replace(READ, offsets_partition=1)]
+    of_others = [READ._replace(topic="__transaction_state"), READ._replace(offsets_partition=1)]
     ledger = rows_of(
         "audits",
         *(
@@ -203,7 +201,7 @@ def test_readings_are_those_of_finished_audits_newest_first():
 
 
 def reported(*entries):
-    return [asdict(each) for each in entries]
+    return [each._asdict() for each in entries]
 
 
 def headers(**columns):

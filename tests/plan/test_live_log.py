@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -98,10 +97,10 @@ def test_wherever_a_range_is_cut_each_batch_is_read_once(cuts):
     (piece,) = new.pieces
     borders = [0, *sorted(cuts), END]
     parts = [
-        replace(piece, start_offset=start, end_offset=end, keep_first=start == 0) for start, end in pairwise(borders)
+        piece._replace(start_offset=start, end_offset=end, keep_first=start == 0) for start, end in pairwise(borders)
     ]
     whole, progress = read(cluster, new)
-    rows, of_parts = read(cluster, replace(new, pieces=tuple(parts)))
+    rows, of_parts = read(cluster, new._replace(pieces=tuple(parts)))
     assert rows == whole
     assert of_parts == progress
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from types import SimpleNamespace
@@ -366,7 +365,7 @@ def test_records_offsets_and_the_last_batch_are_those_of_all_ranges_read():
     ],
 )
 def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_it(epoch, before, epochs, expected):
-    entry = replace(BEFORE, last_leader_epoch=before)
+    entry = BEFORE._replace(last_leader_epoch=before)
     together = read(
         0,
         101,

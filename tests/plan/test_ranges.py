@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -112,7 +111,7 @@ def test_the_parts_of_a_piece_cover_it(start, span, parts):
 
 def test_all_of_a_partition_is_read_by_one_task():
     new = [live_range(p, 10, 20) for p in range(5)]
-    again = [replace(live_range(p, 0, 10), number=-1, is_reread=True) for p in range(5)]
+    again = [live_range(p, 0, 10)._replace(number=-1, is_reread=True) for p in range(5)]
     tasks = ranges_by_fetcher([*again, *new])
     assert len(tasks) == FETCHERS_PER_BROKER
     for of_task in tasks:

@@ -269,7 +269,7 @@ class TestLeaderLost:
     def two_partitions(self):
         plan = planned(CleanedCluster([]))
         (one,) = plan.partitions
-        other = one._replace(log=replace(one.log, number=1), new=replace(one.new, offsets_partition=1))
+        other = one._replace(log=replace(one.log, number=1), new=one.new._replace(offsets_partition=1))
         return replace(plan, partitions=[one, other])
 
     def test_that_partition_is_left_to_the_next_audit(self):
@@ -308,16 +308,16 @@ class TestLeaderLost:
         lost = list[int]()
         (new,) = planned(cluster).new_ranges
         (piece,) = new.pieces
-        ranges = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
+        ranges = [new._replace(offsets_partition=p, pieces=(piece._replace(partition=p),)) for p in range(3)]
 
         class Opener(PieceOpener):
             @contextmanager
             def __call__(self, piece):
-                with super().__call__(replace(piece, partition=0)) as log:
+                with super().__call__(piece._replace(partition=0)) as log:
                     yield LosesItsLeader(log) if piece.partition == 1 else log
 
             def end_of(self, piece):
-                return super().end_of(replace(piece, partition=0))
+                return super().end_of(piece._replace(partition=0))
 
             def lose_patience(self):
                 lost.append(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from functools import partial
 from unittest import mock
 
@@ -222,7 +221,7 @@ def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials):
     lake = fake_lake(trial.store, trial.folder)
     with Claim.take(lake) as claim:
         claim.check()
-        other = replace(claim.row, owner="elsewhere 4711 123 its-uuid")
+        other = claim.row._replace(owner="elsewhere 4711 123 its-uuid")
         log = trial.store.logs[f"file:{trial.folder}/audits"]
         at = next(n for n, version in enumerate(log) if '"kgroups-ledger", "version": 4' in version.text)
         row = PartWriter("audits", str(trial.folder), 2).write([_arrow([other])])

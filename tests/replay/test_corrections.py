@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -213,8 +212,8 @@ def table_of(rows):
 def columns(state):
     """Removals in their order. Entries have no times of records, no batches, and not the bit of their transactions."""
     not_saved = ["log_timestamp", "offset_delta", "is_transactional"]
-    offsets = replace(state.offsets, offsets=state.offsets.offsets.drop_columns(not_saved))
-    rows = {name: getattr(offsets, name).to_pylist() for name in OffsetState.__dataclass_fields__}
+    offsets = state.offsets._replace(offsets=state.offsets.offsets.drop_columns(not_saved))
+    rows = {name: getattr(offsets, name).to_pylist() for name in OffsetState._fields}
     return {name: of if name == "removed" else sorted(of, key=str) for name, of in rows.items()}
 
 

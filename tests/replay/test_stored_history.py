@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
@@ -169,7 +168,7 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path):
         assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
         # The fifth has no row of this task.
         assert opened == {file.path: 1 for file in lake.files["offset_commits"][:4]}
-        for reader in replace(TASKS, at_once=10).readers((1, 3)):
+        for reader in TASKS._replace(at_once=10).readers((1, 3)):
             shard(lake, reader.shards[0], reader).rows("offset_commits")
     assert opened == {file.path: 3 for file in lake.files["offset_commits"][:4]} | {
         lake.files["offset_commits"][4].path: 1
@@ -178,7 +177,7 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path):
 
 def test_a_large_shard_is_folded_by_ranges_of_groups(lake):
     lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
-    found = shard(lake, reader=next(replace(TASKS, at_once=4).readers((0, 2))))
+    found = shard(lake, reader=next(TASKS._replace(at_once=4).readers((0, 2))))
     ranges = found.ranges()
     assert [places(found.rows("offset_commits", groups)) for groups in ranges] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(shard(lake).ranges()) == 1
@@ -286,7 +285,7 @@ def audit(audit_id, *spans, status=FINISHED):
 def read(*ledger):
     """The entries of the finished audits, from a table like the ledger's."""
     rows = [
-        {"audit_id": row.audit_id, "retention_ms": 5} | {"partitions": [vars(p) for p in row.partitions]}
+        {"audit_id": row.audit_id, "retention_ms": 5} | {"partitions": [p._asdict() for p in row.partitions]}
         for row in ledger
         if row.status == FINISHED
     ]
