@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 29_498, "lines": 45_885, "files": 148, "folders": 15},
-    "tests": {"code": 31_340, "lines": 46_680, "files": 287, "folders": 33},
+    "kgroups_spark": {"code": 29_448, "lines": 45_825, "files": 148, "folders": 15},
+    "tests": {"code": 31_334, "lines": 46_663, "files": 287, "folders": 33},
 }
-LONGEST_FILE = 771
+LONGEST_FILE = 770
 
 
 def lines_of_code(path: Path) -> int:
