@@ -175,7 +175,7 @@ def _live_offsets(options: argparse.Namespace, work: Path) -> list[Ratio]:
     _say(f"second nights over {options.records:,} live offsets, {options.audit_rounds} rounds and one to warm up")
     rounds = _json("live_offsets", options, log, work / "live", options.audit_rounds)["rounds"]
     night, tables = ([each[name] for each in rounds] for name in ("night", "tables"))
-    return [_ratio("a night of 1 % new offsets, against pyarrow", night, tables, 3.0)]
+    return [_ratio("a night of 1 % new offsets, against pyarrow", night, tables, 1.4)]
 
 
 def _skewed_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
