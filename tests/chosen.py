@@ -76,8 +76,9 @@ IN_TURN = (
     ("secrets", "files that others wrote", "upkeep by Delta"),
     # pip builds or installs.
     ("ranges of readers", "files of the wheel"),
-    # One view, function or question that both engines answer alike, over Arrow tables or Delta's files.
-    ("recorded logs", "a moment of recorded logs", "a moment of state logs", "files of nights", "owners in Spark"),
+    # Views and functions that both engines answer alike, over recorded logs; over Delta's files, or rows made by hand.
+    ("recorded logs", "a moment of recorded logs"),
+    ("a moment of state logs", "files of nights", "owners in Spark"),
     # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers; SIGKILL to an audit, to
     # its JVM.
     ("signals in an audit", "Ctrl-C at the prompt", "a killed audit", "a killed JVM"),
