@@ -54,7 +54,7 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session
 
 def test_findings_of_large_tables_are_those_of_small_ones(local, tmp_path, monkeypatch):
     """DuckDB reads the files of large ones itself, wherever they are, and those that Spark wrote."""
-    small, large = tmp_path / "small", tmp_path / "it's [1] * *"
+    small, large = tmp_path / "small", tmp_path / "it's [1] *" / "topic=x"
 
     def found(lake):
         audit(local, lake, SEGMENTS)
