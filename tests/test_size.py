@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 29_448, "lines": 45_825, "files": 148, "folders": 15},
+    "kgroups_spark": {"code": 29_449, "lines": 45_827, "files": 148, "folders": 15},
     "tests": {"code": 31_335, "lines": 46_664, "files": 287, "folders": 33},
 }
 LONGEST_FILE = 770
