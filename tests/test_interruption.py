@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -176,7 +174,7 @@ def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number, said):
     assert (out, "Terminated" in err) == (f"ready\n{said}", number == TERM)
 
 
-def test_interruptible_work_passes_on_its_result_and_its_error_and_has_ended_when_it_was_interrupted():
+def test_interruptible_work_passes_on_its_result_and_its_error():
     from kgroups_spark.spark.interruption import interruptible, run_interruptibly
 
     def fail():
@@ -187,15 +185,6 @@ def test_interruptible_work_passes_on_its_result_and_its_error_and_has_ended_whe
             assert run_interruptibly(lambda: 5, fail) == 5
             with pytest.raises(ValueError, match="as it is"):
                 run_interruptibly(fail, fail)
-    ended, interrupted = [], threading.Event()
-
-    def work():
-        os.kill(os.getpid(), signal.SIGINT)
-        ended.append(interrupted.wait(60) and time.sleep(0.2) is None)
-
-    with interruptible(), pytest.raises(KeyboardInterrupt):
-        run_interruptibly(work, interrupted.set)
-    assert ended == [True]
 
 
 def test_the_block_restores_the_signal_handlers():

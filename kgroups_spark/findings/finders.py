@@ -24,7 +24,6 @@ from kgroups_spark.coordinator.transaction_shard import (
 from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
-from kgroups_spark.spark.interruption import run_interruptibly
 from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
 from kgroups_spark.words import filled, throwaway_groups, to_epoch_ms
@@ -256,11 +255,6 @@ def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence
         yield Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked))
 
 
-def _rows_of(name: str, connection: DuckDBPyConnection, made: Made, evidence: Evidence) -> list[Finding]:
-    """The same. DuckDB takes Ctrl-C in a callback for an error of its own, so it works in another thread."""
-    return run_interruptibly(lambda: list(found_by_sql(name, connection, made, evidence)), connection.interrupt)
-
-
 class Found(NamedTuple):
     """The findings, errors first, in an order that depends only on them; notes on finders that failed."""
 
@@ -276,8 +270,8 @@ def look(evidence: Evidence) -> Found:
         notes = [failure] if failure else []
         made: Made = {}
         for name in SQL if connection is not None else ():
-            find = partial(_rows_of, name, connection, made, evidence)  # type: ignore[arg-type]
-            found, failure = attempt(f"looking for {name}", find)
+            find = partial(found_by_sql, name, connection, made, evidence)  # type: ignore[arg-type]
+            found, failure = attempt(f"looking for {name}", lambda find=find: list(find()))  # type: ignore[misc]
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)

@@ -71,22 +71,20 @@ def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) ->
         return work()
     results: list[T] = []
     errors: list[BaseException] = []
-    # Not Thread.join, which Python 3.11 takes for the end of the thread if a signal interrupts it.
-    ended = threading.Event()
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:
             errors.append(error)
-        ended.set()
 
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
-        threading.Thread(target=run, daemon=True).start()
-        ended.wait()
+        thread.join()
     except KeyboardInterrupt:
         interrupt()
-        ended.wait(SECONDS_TO_END_WORK)
+        thread.join(SECONDS_TO_END_WORK)
         raise
     if errors:
         raise errors[0]
