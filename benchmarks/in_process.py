@@ -11,7 +11,6 @@ share.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -24,17 +23,12 @@ if TYPE_CHECKING:
     import pstats
 
 from benchmarks.process_tree import cpu_seconds, peak_bytes
-from kgroups_spark.cli.entry import leave_pandas_out
+from kgroups_spark.cli.entry import importing
 
-gc.disable()  # as `kgroups` imports its modules
-leave_pandas_out()
-
-from kgroups_spark.audit.run import AuditOptions, run_audit  # noqa: E402
-from kgroups_spark.lake.local import Local  # noqa: E402
-from kgroups_spark.spark.tasks import Processes  # noqa: E402
-
-gc.freeze()
-gc.enable()
+with importing():  # as `kgroups` does
+    from kgroups_spark.audit.run import AuditOptions, run_audit
+    from kgroups_spark.lake.local import Local
+    from kgroups_spark.spark.tasks import Processes
 
 PACKAGE = str(Path(__file__).parent.parent / "kgroups_spark") + os.sep
 MOST_FILES = 40

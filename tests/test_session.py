@@ -17,7 +17,7 @@ import kgroups_spark
 from kgroups_spark.cli.open_lake import start_spark
 from kgroups_spark.errors import SET_UP_BY, KgroupsError
 from kgroups_spark.package_data import package_text
-from kgroups_spark.sources.files import CHOSEN_BY
+from kgroups_spark.sources.files import POOL
 from kgroups_spark.spark import session
 from kgroups_spark.spark.java import NoJava
 from kgroups_spark.spark.session import Jvm
@@ -87,12 +87,12 @@ def test_the_jvm_has_room_for_compiled_code(spark):
 
 
 @pytest.mark.spark
-def test_workers_have_jemalloc_from_their_start(spark):
+def test_workers_have_arrows_memory_from_malloc_from_their_start(spark):
     def pool(batches):
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"pool": [os.environ.get(CHOSEN_BY)]})
+            yield pa.RecordBatch.from_pydict({"pool": [os.environ.get(POOL)]})
 
-    assert [row.pool for row in spark.range(1).mapInArrow(pool, "pool string").collect()] == ["jemalloc"]
+    assert [row.pool for row in spark.range(1).mapInArrow(pool, "pool string").collect()] == ["system"]
 
 
 def test_without_a_java_for_spark_no_session_is_started(monkeypatch):

@@ -7,7 +7,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 
 from kgroups_spark.spark.interruption import exit_code, interruptible, is_termination
@@ -27,21 +28,30 @@ def entry_point() -> None:
     open_closed_streams()
     use_utf_8()
     with interruptible():
-        # NumPy's library for linear algebra, which nothing here uses, would start a thread a core when it is loaded.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        # Modules stay: looking for garbage among them, now and later, would cost a tenth of the imports.
-        gc.disable()
         try:
-            leave_pandas_out()
-            from kgroups_spark.cli import main as cli
+            with importing():
+                from kgroups_spark.cli import main as cli
         except KeyboardInterrupt as ended:
             is_sigterm = is_termination(ended)
             sys.stderr.write(f"kgroups: {'terminated' if is_sigterm else 'interrupted'}\n")
             sys.stderr.flush()
             os._exit(exit_code(signal.SIGTERM if is_sigterm else signal.SIGINT))
-        gc.freeze()
-        gc.enable()
         cli.entry_point()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """The first imports of a process that is ours alone, for three quarters of their CPU."""
+    # NumPy's library for linear algebra, which nothing here uses, would start a thread a core when it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # As tasks have it (sources/files.py): what two pools hold is not shared.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # Modules stay: looking for garbage among them, now and later, would cost a tenth of the imports.
+    gc.disable()
+    leave_pandas_out()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def leave_pandas_out() -> None:

@@ -70,32 +70,26 @@ def stand_in_path(location: str) -> str | None:
 # How memory is allocated: Arrow's pool, and malloc for NumPy's arrays.
 
 
-# The environment variable by which users choose a pool.
-CHOSEN_BY = "ARROW_DEFAULT_MEMORY_POOL"
-# glibc raises the first limit to the size of the largest array that was freed, and smaller arrays then leave holes: a
-# worker that reads 5 million records takes 15 MB more. With limits of half these sizes the kernel clears pages so often
-# that reading takes a third more CPU.
-OF_MALLOC = {"MALLOC_MMAP_THRESHOLD_": 1 << 20, "MALLOC_TRIM_THRESHOLD_": 4 << 20}
+# Environment variables, which users may set. Arrow takes its memory from malloc: of mimalloc, its default, a task that
+# reads a million records keeps 40 MB more, of jemalloc 35 MB (a night over a million live offsets: 80 and 75 MB), for
+# the same CPU. glibc raises the first limit to the size of the largest array that was freed, and smaller arrays then
+# leave holes: a worker that reads 5 million records takes 15 MB more. With limits of half these sizes the kernel clears
+# pages so often that reading takes a third more CPU.
+POOL = "ARROW_DEFAULT_MEMORY_POOL"
+OF_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "4194304"}
 
 
-def use_jemalloc() -> None:
-    """Makes Arrow allocate with jemalloc, unless the user chose a pool. mimalloc, the default, returns pages at once,
-    and the kernel clears them again and again: a night over 300,000 live offsets takes 1.9 system seconds and 650 MB
-    with mimalloc, 0.6 and 750 MB with jemalloc."""
-    if _is_ours_to_choose():
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
+def use_malloc() -> None:
+    """Makes Arrow allocate with malloc, unless the user chose a pool."""
+    if not os.environ.get(POOL):
+        pa.set_memory_pool(pa.system_memory_pool())
 
 
 def memory_of_workers() -> dict[str, str]:
-    """Spark's settings by which new workers have jemalloc, and malloc returns large arrays. Arrow's threads keep the
-    pool of its start: with two pools a worker that reads one million records takes 40 MB more."""
-    pool = {CHOSEN_BY: "jemalloc"} if _is_ours_to_choose() else {}
-    malloc = {name: str(size) for name, size in OF_MALLOC.items() if name not in os.environ}
-    return {f"spark.executorEnv.{name}": value for name, value in {**pool, **malloc}.items()}
-
-
-def _is_ours_to_choose() -> bool:
-    return "jemalloc" in pa.supported_memory_backends() and not os.environ.get(CHOSEN_BY)
+    """Spark's settings by which new workers have Arrow's memory from malloc, and malloc returns large arrays, unless
+    the user chose otherwise. Arrow's threads keep the pool of its start: with two pools a worker takes more."""
+    variables = {POOL: "system", **OF_MALLOC}
+    return {f"spark.executorEnv.{name}": os.environ.get(name) or ours for name, ours in variables.items()}
 
 
 # S3 by pyarrow, configured like Hadoop's s3a.
@@ -188,12 +182,12 @@ def use(settings: S3Settings) -> None:
 
 
 def with_storage(task: Task) -> Task:
-    """The task for `mapInArrow`, which runs everywhere with the calling process's settings, and with jemalloc."""
+    """The task for `mapInArrow`, which runs everywhere with the calling process's settings, and with malloc."""
     settings = _settings
 
     def on_storage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         use(settings)
-        use_jemalloc()
+        use_malloc()
         yield from task(batches)
 
     return on_storage

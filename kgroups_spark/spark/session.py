@@ -26,7 +26,7 @@ from pyspark.sql.utils import is_remote
 
 from kgroups_spark.errors import KgroupsError, require_pyspark, require_spark
 from kgroups_spark.package_data import IMPORTED_FROM, on_disk
-from kgroups_spark.sources.files import endpoint_of_environment, memory_of_workers, region_of_environment, use_jemalloc
+from kgroups_spark.sources.files import endpoint_of_environment, memory_of_workers, region_of_environment, use_malloc
 from kgroups_spark.spark.interruption import SIGNALS, still_in_force
 from kgroups_spark.spark.java import NoJava, require_java
 from kgroups_spark.words import printable
@@ -119,7 +119,7 @@ def spark_session(
     require_pyspark()
     if is_remote() or "SPARK_REMOTE" in os.environ:
         raise KgroupsError(_CONNECT)
-    use_jemalloc()
+    use_malloc()
     active = SparkSession.getActiveSession()
     if active is not None:
         return _with_session_settings(active, extra or {})

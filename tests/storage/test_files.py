@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.sources import files
-from kgroups_spark.sources.files import CHOSEN_BY, OF_MALLOC, memory_of_workers
+from kgroups_spark.sources.files import OF_MALLOC, POOL, memory_of_workers
 
 
 def test_a_local_file_is_created_once_and_whole(tmp_path):
@@ -53,20 +53,18 @@ list(with_storage(task)(iter([])))
 """
 
 
-@pytest.mark.parametrize(("chosen", "pool"), [("", "jemalloc"), ("system", "system")])
+@pytest.mark.parametrize(("chosen", "pool"), [("", "system"), ("jemalloc", "jemalloc")])
 def test_the_pool_of_a_task(chosen, pool):
     environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": chosen}
     done = subprocess.run([sys.executable, "-c", TASK], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [pool]
 
 
-@pytest.mark.parametrize("name", [CHOSEN_BY, *OF_MALLOC])
+@pytest.mark.parametrize("name", [POOL, *OF_MALLOC])
 def test_new_workers_have_these_settings_but_for_the_users_own(monkeypatch, name):
-    for each in (CHOSEN_BY, *OF_MALLOC):
+    for each in (POOL, *OF_MALLOC):
         monkeypatch.delenv(each, raising=False)
-    ours = memory_of_workers()
-    assert ours == {
-        f"spark.executorEnv.{each}": str(value) for each, value in {CHOSEN_BY: "jemalloc", **OF_MALLOC}.items()
-    }
-    monkeypatch.setenv(name, "system")
-    assert memory_of_workers() == {each: value for each, value in ours.items() if not each.endswith(name)}
+    ours = {f"spark.executorEnv.{each}": value for each, value in {POOL: "system", **OF_MALLOC}.items()}
+    assert memory_of_workers() == ours
+    monkeypatch.setenv(name, "the user's")
+    assert memory_of_workers() == ours | {f"spark.executorEnv.{name}": "the user's"}
