@@ -24,7 +24,7 @@ from kgroups_spark.coordinator.transaction_shard import (
 from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
-from kgroups_spark.spark.interruption import run_uninterrupted
+from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
 from kgroups_spark.words import filled, throwaway_groups, to_epoch_ms
@@ -267,13 +267,12 @@ def look(evidence: Evidence) -> Found:
     """All findings. One that fails finds nothing and leaves a note."""
     findings: list[Finding] = []
     with TemporaryDirectory(prefix="kgroups-findings-") as folder, ExitStack() as stack:
-        start = partial(connect, folder)
-        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(run_uninterrupted(start)))
+        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(uninterrupted(connect, folder)))
         notes = [failure] if failure else []
         made: Made = {}
         for name in SQL if connection is not None else ():
-            find = partial(found_by_sql, name, connection, made, evidence)  # type: ignore[arg-type]
-            found, failure = attempt(f"looking for {name}", partial(run_uninterrupted, find))
+            find = partial(uninterrupted, found_by_sql, name, connection, made, evidence)
+            found, failure = attempt(f"looking for {name}", find)
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)

@@ -22,7 +22,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self.are_held_back = False  # by run_uninterrupted
+        self.are_held_back = False  # by uninterrupted
         # The work is done and its result printed: a signal from now on ends the process, which is about to end.
         self.process_ends = False
         # on_arrival: called at the first signal, each in its own thread, to end what a `finally` of the main thread
@@ -89,12 +89,13 @@ def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) ->
     return results[0]
 
 
-def run_uninterrupted(work: Callable[[], T]) -> T:
+def uninterrupted(work: Callable[..., T], *arguments: object) -> T:
     """The result of the work, or its exception; after a signal, KeyboardInterrupt once the work is done. For short work
-    by DuckDB in the main thread: it turns an exception of the handler into an error of its own, or aborts."""
+    of DuckDB in the main thread: it turns an exception of the handler into an error of its own; its import aborts or
+    drops it."""
     SIGNALS.are_held_back = True
     try:
-        return work()
+        return work(*arguments)
     finally:
         SIGNALS.are_held_back = False
         if SIGNALS.received is not None:
