@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,7 +115,7 @@ def test_a_prompt_survives_ctrl_c_but_not_sigterm():
                     going_on(asked)
     """
     code, out, err = ended(script, INT, INT, INT, TERM)
-    assert (code != 0, out, "Terminated" in err) == (True, "ready\n" * 4, True)
+    assert (code != 0, out, "KeyboardInterrupt" in err) == (True, "ready\n" * 4, True)
 
 
 def test_a_query_in_c_is_interrupted():
@@ -171,7 +172,7 @@ def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number, said):
                 print("goes on", flush=True)
     """
     _, out, err = ended(script, number)
-    assert (out, "Terminated" in err) == (f"ready\n{said}", number == TERM)
+    assert (out, "KeyboardInterrupt" in err) == (f"ready\n{said}", number == TERM)
 
 
 def test_interruptible_work_passes_on_its_result_and_its_error():
@@ -185,6 +186,23 @@ def test_interruptible_work_passes_on_its_result_and_its_error():
             assert run_interruptibly(lambda: 5, fail) == 5
             with pytest.raises(ValueError, match="as it is"):
                 run_interruptibly(fail, fail)
+
+
+def test_a_signal_while_duckdb_is_imported_is_raised_after_it(monkeypatch):
+    """Within it, it would abort the process (nanobind), or be dropped."""
+    from kgroups_spark.spark.interruption import interruptible
+    from kgroups_spark.sql import by_duckdb
+
+    imported = []
+
+    def slowly(name):
+        os.kill(os.getpid(), signal.SIGINT)
+        imported.append(name)
+
+    monkeypatch.setattr(by_duckdb, "import_module", slowly)
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        by_duckdb.DuckDbReader(SimpleNamespace(location="lake")).arrow("SELECT 1")
+    assert imported == ["duckdb"]
 
 
 def test_the_block_restores_the_signal_handlers():

@@ -59,6 +59,7 @@ from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, actions_in, to
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.ranges import believed_until
 from kgroups_spark.replay.shard_states import Horizons, Place, keep_states, of_groups, reduced_to
+from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
@@ -325,7 +326,7 @@ def _with_next(first: pa.RecordBatch, batches: Iterable[pa.RecordBatch], rows: i
 
 @contextmanager
 def _connected(lake: Lake, query: str, files: Files) -> Iterator[DuckDBPyConnection]:
-    with TemporaryDirectory(prefix="kgroups-") as folder, connect(folder, "1GB") as connection:
+    with TemporaryDirectory(prefix="kgroups-") as folder, uninterrupted(connect, folder, "1GB") as connection:
         for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
             connection.register(f"{STORED}{name}", lake.dataset(name, [file.path for file in files[name]]))
         yield connection

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import io
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from kgroups_spark.spark.interruption import exit_code, interruptible, is_termination
+from kgroups_spark.spark.interruption import how_it_ended, interruptible
 
 
 class _NoPandas:
@@ -31,11 +30,10 @@ def entry_point() -> None:
         try:
             with importing():
                 from kgroups_spark.cli import main as cli
-        except KeyboardInterrupt as ended:
-            is_sigterm = is_termination(ended)
-            sys.stderr.write(f"kgroups: {'terminated' if is_sigterm else 'interrupted'}\n")
-            sys.stderr.flush()
-            os._exit(exit_code(signal.SIGTERM if is_sigterm else signal.SIGINT))
+        except KeyboardInterrupt:
+            said, code = how_it_ended()
+            sys.stderr.write(f"kgroups: {said}\n")
+            os._exit(code)
         cli.entry_point()
 
 

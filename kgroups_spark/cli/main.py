@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import errno
 import os
-import signal
 import sys
 import tomllib
 import traceback
@@ -24,7 +23,7 @@ from kgroups_spark.cli.form import LAKE, OptionParser, add_options, help_of
 from kgroups_spark.cli.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.package_data import __version__
-from kgroups_spark.spark.interruption import SIGNALS, exit_code, interruptible, is_interruption, is_termination
+from kgroups_spark.spark.interruption import SIGNALS, how_it_ended, interruptible, is_interruption
 from kgroups_spark.words import did_you_mean
 
 # In the order of the help.
@@ -35,7 +34,6 @@ _NAMES = """
 NAMES = tuple(_NAMES.split())
 
 DONE, FAILED = 0, 1
-INTERRUPTED, TERMINATED = exit_code(signal.SIGINT), exit_code(signal.SIGTERM)
 
 _DESCRIPTION = """\
 History, current state and upcoming expiry of Kafka consumer groups, from __consumer_offsets, in Delta tables."""
@@ -63,7 +61,7 @@ def entry_point() -> None:
     with interruptible():
         code = main(sys.argv[1:])
         SIGNALS.process_ends = True
-        is_interrupted = code in (INTERRUPTED, TERMINATED)
+        is_interrupted = SIGNALS.received is not None
         if is_interrupted and "kgroups_spark.spark.session" in sys.modules:
             sys.modules["kgroups_spark.spark.session"].stop_jvms()
         if is_interrupted or "pyspark" not in sys.modules:
@@ -104,12 +102,10 @@ def _done(argv: Sequence[str], script: str | None, pipeline: Callable[..., Any] 
 
 def _ended_by(error: BaseException) -> int:
     """Prints the reason and returns the exit code. A failure after a signal counts as due to the signal."""
-    if is_termination(error):
-        say("kgroups: terminated")
-        return TERMINATED
     if is_interruption(error):
-        say("kgroups: interrupted")
-        return INTERRUPTED
+        said, code = how_it_ended()
+        say(f"kgroups: {said}")
+        return code
     if isinstance(error, KgroupsError):
         first, *others = error.lines or ("failed",)
         say_lines([f"kgroups: {first}", *others])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
@@ -24,6 +24,7 @@ from kgroups_spark.coordinator.transaction_shard import (
 from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
+from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
 from kgroups_spark.words import filled, throwaway_groups, to_epoch_ms
@@ -231,13 +232,13 @@ MADE: dict[str, Callable[[Evidence], Source]] = {
 }
 
 
-def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence: Evidence) -> Iterator[Finding]:
+def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence: Evidence) -> list[Finding]:
     """The finding's rows, with sentences. DuckDB is not asked (10 ms) where its tables have no rows."""
     sql = SQL[name]
     _make(connection, evidence, sql.query, made, sql.tables)
     sources = [made[table][1] for table in sql.tables]
     if all(isinstance(source, pa.Table) and not source.num_rows for source in sources):  # most datasets have rows
-        return
+        return []
     _make(connection, evidence, sql.query, made)
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
     state = evidence.transaction_state
@@ -251,8 +252,8 @@ def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence
     # Not `sql`, which binds the query twice: once to describe its rows.
     answer = connection.execute(sql.query, used)
     names = [name for name, *_ in answer.description]
-    for row in (dict(zip(names, values, strict=True)) for values in answer.fetchall()):
-        yield Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked))
+    rows = (dict(zip(names, values, strict=True)) for values in answer.fetchall())
+    return [Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked)) for row in rows]
 
 
 class Found(NamedTuple):
@@ -266,12 +267,12 @@ def look(evidence: Evidence) -> Found:
     """All findings. One that fails finds nothing and leaves a note."""
     findings: list[Finding] = []
     with TemporaryDirectory(prefix="kgroups-findings-") as folder, ExitStack() as stack:
-        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connect(folder)))
+        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(uninterrupted(connect, folder)))
         notes = [failure] if failure else []
         made: Made = {}
         for name in SQL if connection is not None else ():
-            find = partial(found_by_sql, name, connection, made, evidence)  # type: ignore[arg-type]
-            found, failure = attempt(f"looking for {name}", lambda find=find: list(find()))  # type: ignore[misc]
+            find = partial(uninterrupted, found_by_sql, name, connection, made, evidence)
+            found, failure = attempt(f"looking for {name}", find)
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)

@@ -17,15 +17,12 @@ T = TypeVar("T")
 SECONDS_TO_END_WORK = 10.0
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM. For libraries, which release their resources, it is the same as Ctrl-C."""
-
-
 class _Signals:
     """The signals that the process has received while a block of `interruptible` runs."""
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self.are_held_back = False  # by uninterrupted
         # The work is done and its result printed: a signal from now on ends the process, which is about to end.
         self.process_ends = False
         # on_arrival: called at the first signal, each in its own thread, to end what a `finally` of the main thread
@@ -41,7 +38,8 @@ class _Signals:
         self.received = number
         for act in self.on_arrival:
             threading.Thread(target=act, daemon=True).start()
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        if not self.are_held_back:
+            raise KeyboardInterrupt
 
 
 SIGNALS = _Signals()
@@ -49,9 +47,9 @@ SIGNALS = _Signals()
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """In the block, in the main thread alone: the first Ctrl-C raises KeyboardInterrupt, the first SIGTERM Terminated,
-    a second signal ends the process. No handler runs while it is in C (run_interruptibly helps). Python drops an
-    exception in a finalizer: then the second signal ends the process."""
+    """In the block, in the main thread alone: the first Ctrl-C or SIGTERM raises KeyboardInterrupt, for which libraries
+    release their resources, a second one ends the process. No handler runs while it is in C (run_interruptibly helps).
+    Python drops an exception in a finalizer: then the second signal ends the process."""
     if threading.current_thread() is not threading.main_thread() or is_in_force():
         yield
         return
@@ -91,6 +89,19 @@ def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) ->
     return results[0]
 
 
+def uninterrupted(work: Callable[..., T], *arguments: object) -> T:
+    """The result of the work, or its exception; after a signal, KeyboardInterrupt once the work is done. For short work
+    of DuckDB in the main thread: it turns an exception of the handler into an error of its own; its import aborts or
+    drops it."""
+    SIGNALS.are_held_back = True
+    try:
+        return work(*arguments)
+    finally:
+        SIGNALS.are_held_back = False
+        if SIGNALS.received is not None:
+            raise KeyboardInterrupt
+
+
 def is_in_force() -> bool:
     """Whether our handler is installed for Ctrl-C."""
     return signal.getsignal(signal.SIGINT) == SIGNALS.handle
@@ -112,25 +123,21 @@ def is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or SIGNALS.received is not None
 
 
-def is_termination(error: BaseException) -> bool:
-    return isinstance(error, Terminated) or SIGNALS.received == signal.SIGTERM
+def how_it_ended() -> tuple[str, int]:
+    """The word of a command that a signal has ended, and its exit code, as in a shell."""
+    return ("terminated", 143) if SIGNALS.received == signal.SIGTERM else ("interrupted", 130)
 
 
 def going_on(after: BaseException) -> None:
-    """Continues at a prompt after Ctrl-C has ended a statement. Raises Terminated if the signal was SIGTERM."""
-    if is_termination(after):
-        raise Terminated from after
+    """Continues at a prompt after Ctrl-C has ended a statement. Raises KeyboardInterrupt if the signal was SIGTERM."""
+    if SIGNALS.received == signal.SIGTERM:
+        raise KeyboardInterrupt from after
     with SIGNALS.lock:
         SIGNALS.received = None
-
-
-def exit_code(number: int) -> int:
-    """The exit code of that signal in a shell: 130 for Ctrl-C, 143 for SIGTERM."""
-    return 128 + number
 
 
 def end_at_once(number: int) -> None:
     """Ends the process without a message, and without waiting for anything."""
     for act in SIGNALS.at_end:
         act()
-    os._exit(exit_code(number))
+    os._exit(128 + number)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from kgroups_spark.lake.last_finished import (
 )
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.sources.files import deltalake_options
-from kgroups_spark.spark.interruption import run_interruptibly
+from kgroups_spark.spark.interruption import run_interruptibly, uninterrupted
 from kgroups_spark.sql.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.sql.views import (
     DECIDED_BY,
@@ -349,7 +350,7 @@ class DuckDbReader(LakeReader):
 @contextmanager
 def _refusals(location: str) -> Iterator[None]:
     """Within the block, turns errors of DuckDB and deltalake into SqlError or KgroupsError."""
-    import duckdb
+    duckdb = uninterrupted(import_module, "duckdb")
 
     with _delta_refusal(location):
         try:

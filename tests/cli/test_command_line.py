@@ -22,7 +22,6 @@ from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.form import HelpFormatter, options_of
 from kgroups_spark.cli.main import NAMES, command_line, main, parse
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.spark.interruption import Terminated
 from tests.chosen import one_of
 from tests.cli.golden import screen, screens
 
@@ -164,12 +163,11 @@ def test_the_lake_may_be_named_by_the_environment(capsys, monkeypatch):
     ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "kgroups: interrupted\n"),
-        (Terminated(), 143, "kgroups: terminated\n"),
         (PermissionError(13, "Permission denied", "/x/1.log"), 1, "kgroups: /x/1.log: Permission denied\n"),
         (KgroupsError("a\x1bc\nkgroups: fine", "b\x9b"), 1, "kgroups: a\\x1bc\\nkgroups: fine\nb\\x9b\n"),
         (OSError("\x1b[2J"), 1, "kgroups: \\x1b[2J\n"),
     ],
-    ids=["interrupted", "terminated", "unreadable", "hostile names", "hostile system"],
+    ids=["interrupted", "unreadable", "hostile names", "hostile system"],
 )
 def test_errors_and_interruptions_print_a_message_and_no_stack(error, code, message, capsys, monkeypatch):
     def fail(path, topic):

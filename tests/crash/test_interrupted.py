@@ -155,6 +155,8 @@ def test_commands_without_spark_end_with_one_line(kgroups, tmp_path, recorded, s
         "reading without Spark": ((*without, str(tmp_path / "a")), "kgroups_spark.audit.run:_read", 0.2),
         "replay without Spark": ((*without, str(tmp_path / "b")), "kgroups_spark.audit.run:replay_step", 0.2),
         "commits without Spark": ((*without, str(tmp_path / "c")), "kgroups_spark.lake.store:TableLog.commit", 0),
+        "findings without Spark": ((*without, str(tmp_path / "d")), "kgroups_spark.audit.run:find", 0.1),
+        "DuckDB is imported": (("sql", "--lake", lake, "FROM groups"), arrow, 0.02),
         "query by DuckDB": (("sql", "--lake", lake, "SELECT count(*) FROM range(1000000000000)"), arrow, 0.5),
     }
     for name in chosen.some(moments, 1):

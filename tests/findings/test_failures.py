@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from kgroups_spark import errors
@@ -15,6 +20,7 @@ from kgroups_spark.audit.run import _summary
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.spark.interruption import how_it_ended, interruptible
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FACTS = LedgerFacts({"rows_added": {"groups": 1}, "notes": ("before",)})
@@ -63,6 +69,31 @@ def test_a_failure_of_duckdb_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> N
     looked = finders.look(cast(Any, None))
     assert looked.findings == []
     assert [note.partition(" at ")[0] for note in looked.notes] == ["starting DuckDB failed (ZeroDivisionError"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("call", ["connect", "found_by_sql"])
+def test_a_signal_while_duckdb_works_ends_the_audit(
+    call: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB reads rows that take the signal, whose exception it would turn into one of its own."""
+    answers = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        os.kill(os.getpid(), number)
+        yield pa.RecordBatch.from_pydict({"a": [1]})
+
+    def asked(*_: object) -> Any:
+        with duckdb.connect() as connection:
+            connection.register("rows", pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), rows()))
+            answers.append(connection.execute("FROM rows").fetchall())
+
+    monkeypatch.setattr(finders, call, asked)
+    with interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            finders.look(cast(Any, None))
+        assert how_it_ended()[1] == 128 + number
+    assert answers == [[(1,)]]
 
 
 def test_a_comparison_that_fails_is_a_line_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
