@@ -195,7 +195,7 @@ class LockStep:
             odd_rows = np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1
             self.is_plain[odd_rows] = False
             raw = pc.if_else(pa.array(self.is_plain), raw, b"")
-        return raw.cast(pa.string())
+        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())  # cast would check that it is UTF-8
 
     def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
         """The position of each element, and its row. Moves the position after the last element."""
@@ -341,8 +341,11 @@ class _Rows(LockStep):
         if field.is_array:
             return ["[", self._array(field, version), "]"]
         if field.element in WIDTH:
-            return [_number_texts(self.integer(field.element))]
+            values = self.integer(field.element)
+            return [_number_texts(values) if (values != values[:1]).any() else "".join(map(str, values[:1].tolist()))]
         length = self.length("int16" if field.element == "string" else "int32", is_nullable)
+        if (length < 0).all():
+            return ["null"]
         if field.element == "string":
             text = self.text(np.maximum(length, 0))
             if not is_nullable:
