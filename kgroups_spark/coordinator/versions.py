@@ -199,7 +199,7 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
     else:
         left, joined, assigned = _of_any(before, touched, now)
     gone, new = _names(before, left, touched), _names(now, joined, {})
-    by_instance = {instance: member_id for member_id, instance, *_ in gone if instance is not None}
+    by_instance = {name[1]: name[0] for name in gone if name[1] is not None}
     replaces = {name[0]: by_instance.pop(name[1]) for name in new if name[1] in by_instance}
     replaced = set(replaces.values())
     for event, names in (

@@ -343,9 +343,7 @@ class _Rows(LockStep):
         if field.is_array:
             return ["[", self._array(field, version), "]"]
         if field.element in WIDTH:
-            values = self.integer(field.element)
-            is_same = len(values) > 0 and (values == values[0]).all()
-            return [str(values[0]) if is_same else _number_texts(values)]
+            return [_number_texts(self.integer(field.element))]
         length = self.length("int16" if field.element == "string" else "int32", is_nullable)
         if (length < 0).all():
             return ["null"]
