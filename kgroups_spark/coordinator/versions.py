@@ -121,8 +121,10 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         row = group.row(0)
         if row.version != start.row:
             versions.append(row._replace(**place._asdict()))
-    changed = [member for member, facts in members_now.items() if members_before.get(member) != facts]
-    gone = [member for member in members_before if member not in members_now]
+    changed, gone = [*members_now], [*members_before]
+    if not members_before.keys().isdisjoint(members_now):  # else each member joined or left
+        changed = [member for member, facts in members_now.items() if members_before.get(member) != facts]
+        gone = [member for member in members_before if member not in members_now]
     group_id = group.group_id if group is not None else was.group_id if was is not None else ""
     if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
         numbers = [*map(group.member_numbers.__getitem__, changed)]
@@ -197,12 +199,12 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
     else:
         left, joined, assigned = _of_any(before, touched, now)
     gone, new = _names(before, left, touched), _names(now, joined, {})
-    by_instance = {instance: member_id for member_id, instance, *_ in gone if instance is not None}
+    by_instance = {name[1]: name[0] for name in gone if name[1] is not None}
     replaces = {name[0]: by_instance.pop(name[1]) for name in new if name[1] in by_instance}
     replaced = set(replaces.values())
     for event, names in (
-        ("member_left", [name for name in gone if name[0] not in replaced]),
-        ("member_joined", [name for name in new if name[0] not in replaces]),
+        ("member_left", [name for name in gone if name[0] not in replaced] if replaced else gone),
+        ("member_joined", [name for name in new if name[0] not in replaces] if replaces else new),
     ):
         if names:
             yield MemberChange(event, names, [None] * len(names), [None] * len(names))

@@ -195,7 +195,7 @@ class LockStep:
             odd_rows = np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1
             self.is_plain[odd_rows] = False
             raw = pc.if_else(pa.array(self.is_plain), raw, b"")
-        return raw.cast(pa.string())
+        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())  # cast would check that it is UTF-8
 
     def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
         """The position of each element, and its row. Moves the position after the last element."""
@@ -203,11 +203,12 @@ class LockStep:
         limit = self.data.size - SPARE
         at = np.full(int(count.sum()), limit, np.int64)
         steps, active, i = _steps(field, version), np.flatnonzero(count > 0), 0
+        lengths = {width: unaligned(self.data, f">i{width}") for width in _LENGTHS}
         position = self.position.copy()
         while active.size > _FEW:
             here = position[active]
             at[first[active] + i] = here
-            position[active] = np.minimum(_skip(self.data, steps, here, limit), limit)
+            position[active] = _skip(lengths, steps, here, limit)
             i += 1
             active = active[(count[active] > i) & (position[active] < self.end[active])]
         for row in active.tolist():
@@ -233,12 +234,13 @@ class LockStep:
         return position
 
 
-def _skip(data: NDArray[np.uint8], steps: list[Step], position: Positions, limit: int) -> Positions:
-    """The positions after one element each. An impossible length counts as 0: the reading will find it."""
+def _skip(lengths: dict[int, NDArray], steps: list[Step], position: Positions, limit: int) -> Positions:
+    """The positions after one element each. An impossible length counts as 0: the reading will find it. `lengths`: by
+    width, the number at each byte."""
     for skipped, _, width, scale in steps:
-        position = np.minimum(position + skipped, limit)
-        length = unaligned(data, f">i{width}")[position].astype(np.int64)
-        position = position + width + np.maximum(length, 0) * scale
+        at = np.minimum(position + skipped, limit) if skipped else position
+        length = np.maximum(lengths[width][at].astype(np.int64) * scale, 0)
+        position = np.minimum(at + width + length, limit)
     return position
 
 
@@ -343,6 +345,8 @@ class _Rows(LockStep):
         if field.element in WIDTH:
             return [_number_texts(self.integer(field.element))]
         length = self.length("int16" if field.element == "string" else "int32", is_nullable)
+        if (length < 0).all():
+            return ["null"]
         if field.element == "string":
             text = self.text(np.maximum(length, 0))
             if not is_nullable:
@@ -400,6 +404,9 @@ class _Rows(LockStep):
 
 def _number_texts(values: NDArray[np.int64]) -> pa.Array:
     """Numbers as text. They repeat, and printing one costs ten times as much as looking it up."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if high - low <= len(values):
+        return pa.array(np.arange(low, high + 1)).cast(pa.string()).take(pa.array(values - low))
     encoded = pa.array(values).dictionary_encode()
     return encoded.dictionary.cast(pa.string()).take(encoded.indices)
 

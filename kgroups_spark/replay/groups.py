@@ -271,8 +271,8 @@ class ShardHistory(NamedTuple):
 
     def records(self, snapshots: GroupSnapshots) -> Iterator[PlacedRecord]:
         """The group records in log order, decoded by `snapshots`."""
-        for batch in self.group_records.to_batches(ROWS_AT_ONCE):
-            table = pa.Table.from_batches([batch])
+        for start in range(0, len(self.group_records), ROWS_AT_ONCE):
+            table = self.group_records.slice(start, ROWS_AT_ONCE)  # of several row groups: blocks are full
             times = milliseconds(table.column("log_timestamp")).to_pylist()
             decoded = snapshots.records(table)
             offsets, producers = table.column("log_offset"), table.column("producer_id").to_pylist()

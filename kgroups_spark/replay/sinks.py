@@ -16,40 +16,32 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from kgroups_spark.lake.parts import ROWS_PER_GROUP, OpenPart, Part, PartWriter
+from kgroups_spark.lake.parts import OpenPart, Part, PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.stored_history import StoredFile, StoredTable, part_schema, shards_in_file
 from kgroups_spark.sources.files import Task, file_system
 from kgroups_spark.spark.tasks import Files, Line, Runner, line_batch
-from kgroups_spark.tables.rows import sorted_by
-from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, WORK_FOLDER
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, WORK_FOLDER
 from kgroups_spark.words import counted
 
 TaskOutput: TypeAlias = "tuple[str, pa.Table] | ForReplay | Fact | ShardBegins | ShardLost"
 # The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
-# The rough limit for bytes of a table that a task keeps in memory to sort them.
-BYTES_TO_SORT = 2 << 20
+# The rough limit for bytes of rows that wait to be worth a row group: some 32,000 offset commits.
+BYTES_AT_ONCE = 4 << 20
 # Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, and facts.
 ROWS, PASSED_ON, AGAIN, FACT = "rows", "passed_on", "again", "fact"
-
-# Most tables are sorted by these columns, if they have them.
-IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
-# Those of which a task's rows need no sorting: offset_commits come in sorted lots, one offsets partition after the
-# other, and no query reads a saved state by group.
-AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 
 
 class Growing(NamedTuple):
     """Rows of a kind: those that wait, and the part that has the rows before them.
 
-    rows, size_bytes   of those that wait: asking Arrow again with each new table would take quadratic time
-    written            rows of the part: it may have got others since then
+    size_bytes   of those that wait: asking Arrow again with each new table would take quadratic time
+    written      rows of the part: it may have got others since then
     """
 
     waiting: tuple[pa.Table, ...] = ()
-    rows: int = 0
     size_bytes: int = 0
     part: OpenPart | None = None
     written: int = 0
@@ -83,16 +75,10 @@ class ShardLost(NamedTuple):
     """No output of the shard that has begun counts. The following outputs are not of a shard."""
 
 
-def order_of_night(name: str) -> list[str]:
-    """The columns by which a night's tasks sort a table's rows; none: they come in order."""
-    columns = [] if name in AS_THEY_COME else IN_ORDER_OF
-    return [column for column in columns if column in TABLES[name].columns.names]
-
-
 class PartCollector:
     """Packs the rows of a task into few parts per table, row group by row group.
 
-    Rows that come in order wait only until they are worth a row group: a small offsets partition is not.
+    Rows wait until they are worth a row group: a small offsets partition is not.
     """
 
     def __init__(self, lake_uri: str, audit_id: int) -> None:
@@ -105,11 +91,10 @@ class PartCollector:
             return
         kind = name, rows["reason"][0].as_py() if name == CHECKPOINTS else None
         was = self._parts.get(kind, Growing())
-        size_bytes = was.size_bytes + rows.nbytes
-        growing = was._replace(waiting=(*was.waiting, rows), rows=was.rows + len(rows), size_bytes=size_bytes)
+        growing = was._replace(waiting=(*was.waiting, rows), size_bytes=was.size_bytes + rows.nbytes)
         self._parts[kind] = growing
         # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
-        if growing.size_bytes >= BYTES_TO_SORT if order_of_night(name) else 2 * growing.rows >= ROWS_PER_GROUP:
+        if growing.size_bytes >= BYTES_AT_ONCE:
             part = self._written(name, growing)
             self._parts[kind] = Growing(part=part, written=part.records)
             if part.records >= ROWS_PER_PART or part.size >= BYTES_PER_PART:
@@ -140,8 +125,6 @@ class PartCollector:
         part = growing.part
         if growing.waiting:
             rows = pa.concat_tables(growing.waiting).unify_dictionaries()
-            columns = order_of_night(name)
-            rows = sorted_by(rows, *columns) if columns else rows
             part = part or PartWriter(name, self._lake_uri, self._audit_id).open(rows.schema)
             part.write(rows)
         assert part is not None
