@@ -181,7 +181,7 @@ class PartReader:
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
             rows = rows.slice(start, end - start)
-        return slots.of(rows)
+        return rows if slots == read else slots.of(rows)
 
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
