@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import by_name, constant, flags, is_given, numbers, one_array, where, with_columns
+from kgroups_spark.tables.rows import by_name, constant, is_given, numbers, one_array, where, with_columns
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -338,12 +338,9 @@ def _unique(numbers: I64) -> tuple[I64, I64]:
     return place, numbers[order[starts]]
 
 
-def milliseconds(times: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
     """TIMESTAMPs, which are exact to the millisecond, as epoch ms; nulls stay."""
-    if not pa.types.is_timestamp(times.type):
-        return times
-    # NumPy divides by a constant in a sixth of Arrow's time.
-    return pa.array(numbers(times) // 1000, mask=~is_given(times) if times.null_count else None)
+    return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
 
 
 # Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
@@ -410,8 +407,8 @@ def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
     encoded = one_array(texts)
     # The dictionary has few texts, and the column many rows.
-    is_less, is_greater = (flags(which(encoded.dictionary, text)).view(np.int8) for which in (pc.less, pc.greater))
-    return np.asarray((is_greater - is_less)[encoded.indices.to_numpy()])
+    of_dictionary = np.array([(each > text) - (each < text) for each in encoded.dictionary.to_pylist()], np.int8)
+    return np.asarray(of_dictionary[encoded.indices.to_numpy()])
 
 
 def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:

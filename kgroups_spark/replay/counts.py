@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
@@ -22,7 +21,7 @@ from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, Coordin
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.offsets.columns import GroupKey, milliseconds, starts_of
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import numbers, one_array, table_of_rows
+from kgroups_spark.tables.rows import is_given, numbers, one_array, table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, LAST_MS, to_epoch_ms
 
@@ -177,13 +176,14 @@ class TopicNames:
 
     def add_commits(self, rows: pa.Table) -> None:
         """Adds the sightings in rows of `offset_commits`, of which those of one topic are mostly together."""
-        given = rows.select(["topic_id", "topic", "log_timestamp"]).filter(pc.field("topic_id").is_valid())
-        if not len(given):
+        at = np.flatnonzero(is_given(rows["topic_id"]))
+        if not len(at):
             return
+        given = rows.select(["topic_id", "topic", "log_timestamp"]).take(pa.array(at))
         names = [one_array(given[name]) for name in ("topic_id", "topic")]
         starts = np.flatnonzero(starts_of(*(each.indices.to_numpy() for each in names)))
         seen = np.minimum.reduceat(numbers(milliseconds(given["log_timestamp"]), none=LAST_MS + 1), starts)
-        topic_ids, topics = (each.take(pa.array(starts)).to_pylist() for each in names)
+        topic_ids, topics = (each.take(pa.array(starts)).cast(pa.string()).to_pylist() for each in names)
         for topic_id, topic, timestamp in zip(topic_ids, topics, seen.tolist(), strict=True):
             self.add(topic_id, topic, -1 if timestamp > LAST_MS else timestamp, COMMIT)
 

@@ -27,6 +27,7 @@ from kgroups_spark.offsets.columns import (
     JoinedLog,
     Markers,
     next_marker,
+    starts_of,
 )
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
@@ -172,7 +173,7 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
             keys = keys * span + (column.astype(np.int64) - low)
         order: NDArray[np.int64] = np.argsort(keys)
         # This sort may exchange equal rows. Only damaged logs have such rows.
-        if (keys[order[1:]] != keys[order[:-1]]).all():
+        if starts_of(keys[order]).all():
             return order
     return np.lexsort(columns[::-1])
 

@@ -94,6 +94,7 @@ class StoredTable(NamedTuple):
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
         if slots == EVERY_SLOT or not paths:
             return dataset.to_table(names, filter=wanted, **_SCAN)
+        (number,) = numbers
         wanted &= from_border(slots.low)
         if slots.high is not None:
             wanted &= ~from_border(slots.high)
@@ -107,7 +108,7 @@ class StoredTable(NamedTuple):
         found = [no_rows(pa.schema(map(dataset.schema.field, names)))]
         for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **_SCAN):
             rows = pa.Table.from_batches([batch])
-            is_in = slots.includes(rows) & np.isin(rows[self.shard].to_numpy(), list(numbers))
+            is_in = slots.includes(rows) & (rows[self.shard].to_numpy() == number)
             # Copied, so that the memory of the row group is free.
             found.append(rows.select(names).filter(pa.array(is_in)))
         return pa.concat_tables(found)
