@@ -250,7 +250,7 @@ def read_varints(
     while rows.size and shift < 7 * max_bytes - 1:
         at = after[rows]
         byte = data[at]
-        # Of a tenth byte, one bit is left.
+        # A tenth byte has one bit.
         number[rows] ^= (byte & (0x7F if shift < 62 else 1)).astype(np.int64) << shift
         after[rows] = at + 1
         rows = rows[byte > 0x7F]
