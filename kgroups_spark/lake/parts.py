@@ -38,15 +38,10 @@ MORE_STATISTICS = {"offset_commits": ("topic", "partition")}
 COMPRESSION = "zstd"
 
 # Columns of rising or rarely repeated numbers: delta encoding takes half the bytes of a dictionary in the same time.
-PACKED = {
-    "log_offset",
-    "log_timestamp",
-    "committed_offset",
-    "commit_timestamp",
-    "marker_offset",
-    "record_offset",
-    "seen_log_timestamp",
-}
+PACKED = {"log_offset", "committed_offset", "marker_offset", "record_offset", "seen_log_timestamp"}
+# Columns that repeat in runs, which zstd finds by itself: the times of a group's requests are the same in each of its
+# partitions. That takes a third of the bytes of delta encoding, and two thirds of the time.
+PLAIN = {"log_timestamp", "commit_timestamp", "offsets_partition", "partition", "record_type"}
 
 
 @dataclass(frozen=True)
@@ -161,7 +156,7 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
         sink,
         schema,
         compression=COMPRESSION,
-        use_dictionary=[name for name in schema.names if name not in PACKED],
+        use_dictionary=[name for name in schema.names if name not in PACKED | PLAIN],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=list(statistics),
         store_schema=False,

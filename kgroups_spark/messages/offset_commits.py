@@ -205,43 +205,37 @@ def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengt
     safe = np.where(lengths < 0, 0, starts)
     heads = unaligned(data, f"V{HEAD_BYTES}")[safe]
     head = heads.view(_HEAD)
-    version = head["version"].astype(np.int16)
-    n = len(safe)
-    values = OffsetValues(
+    version, n = head["version"].astype(np.int16), len(safe)
+    leader_epoch, expire_timestamp = head["leader_epoch"].astype(np.int32), np.full(n, -1, np.int64)
+    topic_id = np.zeros((n, 16), np.uint8)
+    every, of_v4 = _Rows(data, safe, lengths, head), np.flatnonzero(version == 4)
+    found = is_regular, length, start, time = _read_v0_to_v3(every, version, leader_epoch, expire_timestamp)
+    if of_v4.size:
+        some = _Rows(data, safe[of_v4], lengths[of_v4], heads[of_v4].view(_HEAD))
+        for column, of_some in zip(found, _read_v4(some, of_v4, topic_id), strict=True):
+            column[of_v4] = of_some
+    length[~is_regular] = 0
+    # The commit timestamp follows the metadata; `time` is that timestamp where there is none.
+    long = np.flatnonzero(length)
+    time[long] = every.gather(">i8", start[long] + length[long])
+    return OffsetValues(
         version=version,
         committed_offset=head["offset"].astype(np.int64),
-        leader_epoch=head["leader_epoch"].astype(np.int32),
-        metadata_start=np.zeros(n, np.int64),
-        metadata_length=np.zeros(n, np.int64),
-        commit_timestamp=np.zeros(n, np.int64),
-        expire_timestamp=np.full(n, -1, np.int64),
-        topic_id=np.zeros((n, 16), np.uint8),
-        is_irregular=lengths >= 0,
+        leader_epoch=leader_epoch,
+        metadata_start=start,
+        metadata_length=length,
+        commit_timestamp=time,
+        expire_timestamp=expire_timestamp,
+        topic_id=topic_id,
+        is_irregular=(lengths >= 0) & ~is_regular,
     )
-    for rows, read in (
-        (np.flatnonzero(version == 4), _read_v4),
-        (np.flatnonzero((version >= 0) & (version <= 3)), _read_v0_to_v3),
-    ):
-        if rows.size:
-            of = _Rows(data, rows, safe[rows], lengths[rows], heads[rows].view(_HEAD))
-            is_regular, length, start, time = read(values, of)
-            # The commit timestamp follows the metadata; `time` is that timestamp where there is none.
-            long = np.flatnonzero(length)
-            if long.size:
-                time[long] = of.gather(">i8", start[long] + length[long])
-            values.metadata_start[rows] = start
-            values.metadata_length[rows] = np.where(is_regular, length, 0)
-            values.commit_timestamp[rows] = time
-            values.is_irregular[rows] &= ~is_regular
-    return values
 
 
 @dataclass
 class _Rows:
-    """Rows of one layout: index, value and head of each."""
+    """Rows of one layout: value and head of each."""
 
     data: NDArray[np.uint8]
-    index: NDArray[np.int64]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     head: NDArray
@@ -256,20 +250,24 @@ class _Rows:
 _Read = tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
-def _read_v0_to_v3(values: OffsetValues, rows: _Rows) -> _Read:
-    head, version = rows.head, rows.head["version"]
-    has_epoch, has_expiry = version == 3, version == 1
+def _read_v0_to_v3(
+    rows: _Rows, version: NDArray[np.int16], leader_epoch: NDArray[np.int32], expire_timestamp: NDArray[np.int64]
+) -> _Read:
+    """Also fills expire_timestamp, and leader_epoch where a value has none. Rows of other versions are not regular."""
+    head, has_epoch, has_expiry = rows.head, version >= 3, version == 1
     length = np.where(has_epoch, head["length_v3"], head["length_v0"]).astype(np.int64)
     time = np.where(has_epoch, head["time_v3"], head["time_v0"]).astype(np.int64)
     start = rows.starts + np.where(has_epoch, 16, 12)
     is_regular = (length >= 0) & (start + length + np.where(has_expiry, 16, 8) == rows.starts + rows.lengths)
-    values.leader_epoch[rows.index[~has_epoch]] = -1
+    is_regular &= (version >= 0) & (version <= 3)
+    leader_epoch[~has_epoch] = -1
     expiry = np.flatnonzero(has_expiry & is_regular)
-    values.expire_timestamp[rows.index[expiry]] = rows.gather(">i8", (start + length + 8)[expiry])
+    expire_timestamp[expiry] = rows.gather(">i8", (start + length + 8)[expiry])
     return is_regular, length, start, time
 
 
-def _read_v4(values: OffsetValues, rows: _Rows) -> _Read:
+def _read_v4(rows: _Rows, at: NDArray[np.int64], topic_id: NDArray[np.uint8]) -> _Read:
+    """Also fills topic_id, in which the rows are `at`."""
     length = rows.head["length_v4"].astype(np.int64) - 1
     start = rows.starts + 15
     # Uvarints of two bytes; longer ones (a text above 16 KB) become -1, which is irregular.
@@ -289,7 +287,7 @@ def _read_v4(values: OffsetValues, rows: _Rows) -> _Read:
     has_no_tags = (first == 0) & (left == len(_NO_TAGS))
     is_regular = (length >= 0) & (has_no_tags | has_topic_id)
     ids = np.flatnonzero(has_topic_id)
-    values.topic_id.view("V16").ravel()[rows.index[ids]] = rows.gather("V16", tags_at[ids] + len(_TOPIC_ID_TAG))
+    topic_id.view("V16").ravel()[at[ids]] = rows.gather("V16", tags_at[ids] + len(_TOPIC_ID_TAG))
     return is_regular, length, start, rows.head["time_v4"].astype(np.int64)
 
 

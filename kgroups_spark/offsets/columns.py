@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import by_name, is_given, numbers, one_array, where, with_columns
+from kgroups_spark.tables.rows import by_name, constant, is_given, numbers, one_array, where, with_columns
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -79,6 +79,8 @@ class JoinedLog:
     def parted(self, rows: pa.Table, by: str = "log_offset") -> dict[str, pa.ChunkedArray | pa.Array]:
         """The columns of rows with log offsets of this log: those of their partition instead, and offsets_partition.
         `by`: the column that shows the partition."""
+        if len(self) == 1:
+            return by_name(rows) | {"offsets_partition": constant(int(self.partitions[0]), len(rows), pa.int32())}
         number = self.number_at(numbers(rows[by]))
         columns = by_name(rows) | {"offsets_partition": pa.array(self.partitions[number].astype(np.int32))}
         start = pa.array(self.starts[number])
@@ -319,7 +321,7 @@ def number_slots(records: pa.Table, log: JoinedLog) -> tuple[I64, Slots]:
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     """The index of each row's text in the sorted distinct texts, and these texts."""
     encoded = one_array(values)
-    used = np.unique(encoded.indices.to_numpy())
+    used = np.flatnonzero(np.bincount(encoded.indices.to_numpy()))
     texts = encoded.dictionary.take(pa.array(used))
     order = pc.sort_indices(texts).to_numpy()
     place = np.zeros(len(encoded.dictionary), np.int64)

@@ -241,19 +241,21 @@ def read_varints(
 
     Reads up to max_bytes from each position, which the buffer must hold.
     """
-    byte = data[pos]
-    number = (byte & 0x7F).astype(np.uint64)
-    after = pos + 1
-    rows = np.flatnonzero(byte & 0x80)
-    shift = 7
-    while rows.size and shift < 7 * max_bytes:
-        byte = data[after[rows]]
-        number[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        after[rows] += 1
-        rows = rows[byte & 0x80 != 0]
+    byte, after = data[pos], pos + 1
+    # The first byte has the sign, so zigzag only flips the bits of the others.
+    first = byte & 0x7F
+    number = (first >> 1 ^ -(first & 1)).view(np.int8).astype(np.int64)
+    rows = np.flatnonzero(byte > 0x7F)
+    shift = 6
+    while rows.size and shift < 7 * max_bytes - 1:
+        at = after[rows]
+        byte = data[at]
+        # A tenth byte has one bit.
+        number[rows] ^= (byte & (0x7F if shift < 62 else 1)).astype(np.int64) << shift
+        after[rows] = at + 1
+        rows = rows[byte > 0x7F]
         shift += 7
-    signed = (number >> np.uint64(1)).view(np.int64)
-    return signed ^ -(number & np.uint64(1)).view(np.int64), after, rows
+    return number, after, rows
 
 
 def read_varint(data: memoryview, pos: int, end: int, max_bytes: int = INT_BYTES) -> tuple[int, int]:

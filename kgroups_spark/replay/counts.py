@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, java_hash
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
-from kgroups_spark.offsets.columns import GroupKey, milliseconds
+from kgroups_spark.offsets.columns import GroupKey, milliseconds, starts_of
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import table_of_rows
+from kgroups_spark.tables.rows import is_given, numbers, one_array, table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, LAST_MS, to_epoch_ms
 
@@ -176,13 +175,17 @@ class TopicNames:
         self._seen[topic_id] = min(self._seen.get(topic_id, sighting), sighting)
 
     def add_commits(self, rows: pa.Table) -> None:
-        if rows["topic_id"].null_count == len(rows):
+        """Adds the sightings in rows of `offset_commits`, of which those of one topic are mostly together."""
+        at = np.flatnonzero(is_given(rows["topic_id"]))
+        if not len(at):
             return
-        columns = rows.select(["topic_id", "topic"]).unify_dictionaries()
-        times = columns.append_column("seen", milliseconds(rows["log_timestamp"]))
-        times = times.filter(pc.field("topic_id").is_valid()).group_by(["topic_id", "topic"])
-        for row in times.aggregate([("seen", "min")]).to_pylist():
-            self.add(row["topic_id"], row["topic"], -1 if row["seen_min"] is None else row["seen_min"], COMMIT)
+        given = rows.select(["topic_id", "topic", "log_timestamp"]).take(pa.array(at))
+        names = [one_array(given[name]) for name in ("topic_id", "topic")]
+        starts = np.flatnonzero(starts_of(*(each.indices.to_numpy() for each in names)))
+        seen = np.minimum.reduceat(numbers(milliseconds(given["log_timestamp"]), none=LAST_MS + 1), starts)
+        topic_ids, topics = (each.take(pa.array(starts)).cast(pa.string()).to_pylist() for each in names)
+        for topic_id, topic, timestamp in zip(topic_ids, topics, seen.tolist(), strict=True):
+            self.add(topic_id, topic, -1 if timestamp > LAST_MS else timestamp, COMMIT)
 
     def add_value(self, record_type: int, value: dict[str, Any] | None, timestamp: int) -> None:
         """Adds the topics in the value of a record of types 2 to 23."""

@@ -27,6 +27,7 @@ from kgroups_spark.offsets.columns import (
     JoinedLog,
     Markers,
     next_marker,
+    starts_of,
 )
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
@@ -63,8 +64,8 @@ class CommitBatches:
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
         """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
-        rows = commits.rows
-        given = [(self._batch(records, commits, keys), records.producer_id[rows], records.is_transactional[rows])]
+        records = records.take(commits.rows)
+        given = [(self._batch(records, commits, keys), records.producer_id, records.is_transactional)]
         if self._held and len(markers):
             held, self._held = self._held, []
             (whole,) = pa.Table.from_batches([each for each, _ in held]).combine_chunks().to_batches()
@@ -104,26 +105,28 @@ class CommitBatches:
         table = pa.table(self.log.parted(table))
         ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
         for start, end in itertools.pairwise(ends.tolist()):
-            yield table.take(order.slice(start, end - start))
+            yield pa.table(
+                [_taken(each, order.slice(start, end - start)) for each in table.columns], table.column_names
+            )
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
-        rows = commits.rows
-        used, code = np.unique(commits.code, return_inverse=True)
-        n, tombstone = len(rows), commits.is_tombstone
-        producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
-        offset_delta = records.offset_delta[rows]
-        # Their dictionaries have each text once. Parquet files get them as they are, with each row group.
-        group_id, topic = (
-            texts.take(pa.array(used)).dictionary_encode().take(pa.array(code)) for texts in (keys.group_id, keys.topic)
-        )
+        """The rows of these records, which are the commits."""
+        n, tombstone = len(records), commits.is_tombstone
+        offset_delta, producer_id = records.offset_delta, records.producer_id
+        used, texts = np.flatnonzero(np.bincount(commits.code)), list[pa.DictionaryArray]()
+        for of_keys in (keys.group_id, keys.topic):
+            # The dictionary has each text once. Parquet files get it as it is, with each row group.
+            encoded, index = of_keys.take(pa.array(used)).dictionary_encode(), np.zeros(len(keys), np.int32)
+            index[used] = encoded.indices.to_numpy()
+            texts.append(pa.DictionaryArray.from_arrays(index[commits.code], encoded.dictionary))
         columns = {
             "audit_id": constant(self._audit_id, n, pa.int64()),
             "offsets_partition": pa.nulls(n, pa.int32()),
-            "log_offset": pa.array(records.offset[rows]),
-            "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
+            "log_offset": pa.array(records.offset),
+            "log_timestamp": timestamps(records.timestamp, records.timestamp < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
-            "group_id": group_id,
-            "topic": topic,
+            "group_id": texts[0],
+            "topic": texts[1],
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -134,8 +137,8 @@ class CommitBatches:
             "record_type": pa.array(keys.record_type[commits.code].astype(np.int16)),
             "value_version": _masked(commits.value_version, tombstone),
             "producer_id": _masked(producer_id, producer_id < 0),
-            "producer_epoch": _masked(producer_epoch, producer_id < 0),
-            "is_transactional": pa.array(records.is_transactional[rows]),
+            "producer_epoch": _masked(records.producer_epoch, producer_id < 0),
+            "is_transactional": pa.array(records.is_transactional),
             "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), OUTCOMES_OF_ROWS),
             "marker_offset": pa.nulls(n, pa.int64()),
             "raw_key": pa.nulls(n, pa.binary()),
@@ -149,7 +152,7 @@ class CommitBatches:
             for name, read in (("raw_key", records.key), ("raw_value", records.value)):
                 raw: list[bytes | None] = [None] * n
                 for row in odd:
-                    raw[row] = read(int(rows[row]))
+                    raw[row] = read(row)
                 columns[name] = pa.array(raw, pa.binary())
         schema = arrow_schema("offset_commits")
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
@@ -170,9 +173,14 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
             keys = keys * span + (column.astype(np.int64) - low)
         order: NDArray[np.int64] = np.argsort(keys)
         # This sort may exchange equal rows. Only damaged logs have such rows.
-        if (keys[order[1:]] != keys[order[:-1]]).all():
+        if starts_of(keys[order]).all():
             return order
     return np.lexsort(columns[::-1])
+
+
+def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """These rows of the column. A column without values is not copied."""
+    return column.slice(0, len(rows)) if column.null_count == len(column) else column.take(rows)
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
@@ -182,14 +190,15 @@ def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
 def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
     """Kafka's text of each row's topic id (16 bytes); null where it is zero."""
     halves = np.ascontiguousarray(topic_id).view(np.uint64)
-    none = (halves[:, 0] | halves[:, 1]) == 0  # any() costs ten times as much on so short an axis
-    if none.all():
-        return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
-    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), buffers)
-    encoded = raw.dictionary_encode()
+    is_given = (halves[:, 0] | halves[:, 1]) != 0  # any() costs ten times as much on so short an axis
+    given = np.flatnonzero(is_given)
+    if not len(given):
+        return pa.nulls(len(is_given), pa.dictionary(pa.int32(), pa.string()))
+    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(given), [None, pa.py_buffer(topic_id[given])])
+    encoded, index = raw.dictionary_encode(), np.zeros(len(is_given), np.int32)
+    index[given] = encoded.indices.to_numpy()
     texts = pa.array([uuid_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)
+    return pa.DictionaryArray.from_arrays(pa.array(index, mask=~is_given), texts)
 
 
 OUTCOMES = {control.ABORT: ABORT, control.COMMIT: COMMIT}

@@ -94,6 +94,7 @@ class StoredTable(NamedTuple):
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
         if slots == EVERY_SLOT or not paths:
             return dataset.to_table(names, filter=wanted, **_SCAN)
+        (number,) = numbers
         wanted &= from_border(slots.low)
         if slots.high is not None:
             wanted &= ~from_border(slots.high)
@@ -107,7 +108,7 @@ class StoredTable(NamedTuple):
         found = [no_rows(pa.schema(map(dataset.schema.field, names)))]
         for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **_SCAN):
             rows = pa.Table.from_batches([batch])
-            is_in = slots.includes(rows) & np.isin(rows[self.shard].to_numpy(), list(numbers))
+            is_in = slots.includes(rows) & (rows[self.shard].to_numpy() == number)
             # Copied, so that the memory of the row group is free.
             found.append(rows.select(names).filter(pa.array(is_in)))
         return pa.concat_tables(found)
@@ -181,7 +182,7 @@ class PartReader:
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
             rows = rows.slice(start, end - start)
-        return slots.of(rows)
+        return rows if slots == read else slots.of(rows)
 
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
