@@ -383,24 +383,32 @@ def pattern(group_id: str) -> str | None:
     return None if found == group_id else found
 
 
-def throwaway_groups(groups: Iterable[tuple[str, int]]) -> dict[str, list[str]]:
+def throwaway_groups(empty: Iterable[str], in_use: Iterable[str]) -> dict[str, list[str]]:
     """By pattern, the names of at least ten groups without members that were most likely made for one run each.
-    `groups`: name and number of members. Numbers up to 99 may be chosen names (instances, shards), and so may those of
-    groups most of which have members."""
-    empty: dict[str, set[str]] = {}
-    in_use: dict[str, set[str]] = {}
-    for group_id, members in groups:
-        if (its := pattern(group_id)) is not None:
-            (in_use if members else empty).setdefault(its, set()).add(group_id)
+    `empty`, `in_use`: the names of groups without members, and with some. Numbers up to 99 may be chosen names
+    (instances, shards), and so may those of groups most of which have members."""
+    found: dict[str | None, set[str]] = {}
+    for group_id in empty:
+        found.setdefault(pattern(group_id), set()).add(group_id)
+    many = {its: names for its, names in found.items() if its is not None and len(names) >= MANY}
+    others: dict[str, set[str]] = {its: set() for its in many}
+    for group_id in in_use if many else ():
+        if (its := pattern(group_id)) in others:
+            others[its].add(group_id)
     return {
         its: sorted(names)
-        for its, names in sorted(empty.items())
-        if len(names) >= MANY
-        and (
-            "<uuid>" in its
-            or (len(names) > len(in_use.get(its, ())) and max(map(len, names)) - len(its.replace("<number>", "")) > 2)
-        )
+        for its, names in sorted(many.items())
+        if "<uuid>" in its
+        or (len(names) > len(others[its]) and max(map(len, names)) - len(its.replace("<number>", "")) > 2)
     }
+
+
+def patterns_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The patterns of the names in `throwaway_groups`, by name. `groups`: all groups (group_id, member_count)."""
+    names: tuple[list[str], list[str]] = [], []
+    for row in groups:
+        names[bool(row["member_count"])].append(row["group_id"])
+    return {name: its for its, made in throwaway_groups(*names).items() for name in made}
 
 
 # Events and their causes for people, on a screen and in the report.

@@ -55,7 +55,7 @@ from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
 from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
 from kgroups_spark.tables.rows import constant, table_of_rows, with_columns
-from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
+from kgroups_spark.tables.schemas import GROUP, STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
     by_weight,
     counted,
@@ -517,21 +517,21 @@ class LakeTables:
         return self._small[name]
 
 
-GroupKey = tuple[int, str]
+STATES = [*GROUP, "state"]
 
 
 class CurrentTables(NamedTuple):
-    """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
-    the number of offsets that expire at the next check."""
+    """The compared part of the current tables: each group's state, rows by table, and the number of offsets that expire
+    at the next check."""
 
-    states: Mapping[GroupKey, str] = {}
+    states: pa.Table = arrow_schema("groups").empty_table().select(STATES)
     rows: Mapping[str, int] = {}
     expiring: int = 0
 
     @property
-    def names(self) -> set[str]:
+    def names(self) -> pa.Array:
         """The names of the groups; one may be in two offsets partitions."""
-        return {group_id for _, group_id in self.states}
+        return self.states["group_id"].unique()
 
 
 def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTables:
@@ -540,17 +540,16 @@ def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTabl
     def version(name: str) -> int | None:
         return None if then is None else then.version(name)
 
-    groups = lake.rows("groups", version("groups"), columns=["offsets_partition", "group_id", "state"]).to_pydict()
     rows = {
         name: total_rows(lake.table(name).files(version(name)))
         for name, table in TABLES.items()
         if table.kind == "current"
     }
-    decisions = lake.rows("offset_expiry", version("offset_expiry"), columns=["decision"]).column("decision")
+    expires, decided = [Condition("decision", "==", "expire")], version("offset_expiry")
     return CurrentTables(
-        dict(zip(zip(groups["offsets_partition"], groups["group_id"], strict=True), groups["state"], strict=True)),
+        lake.rows("groups", version("groups"), columns=STATES),
         rows,
-        pc.sum(pc.equal(decisions, "expire")).as_py() or 0,
+        lake.rows("offset_expiry", decided, columns=["decision"], conditions=expires).num_rows,
     )
 
 
@@ -560,12 +559,13 @@ def changes(since_audit: int, then: CurrentTables, now: CurrentTables) -> str:
 
 
 def _changes(then: CurrentTables, now: CurrentTables) -> Iterator[str]:
-    for what, names in (("new", sorted(now.names - then.names)), ("gone", sorted(then.names - now.names))):
-        if names:
+    for what, its, others in (("new", now.names, then.names), ("gone", then.names, now.names)):
+        if names := sorted(its.filter(pc.invert(pc.is_in(its, others))).to_pylist()):
             groups = "1 group is" if len(names) == 1 else f"{len(names):,} groups are"
             yield f"{groups} {what} ({first_of(names, NAMES_REPORTED)})"
-    both = then.states.keys() & now.states.keys()
-    moved = Counter((then.states[key], now.states[key]) for key in both if then.states[key] != now.states[key])
+    both = then.states.join(now.states, GROUP, join_type="inner", right_suffix=" now")
+    changed = both.filter(pc.field("state") != pc.field("state now"))
+    moved = Counter(zip(changed["state"].to_pylist(), changed["state now"].to_pylist(), strict=True))
     if moved:
         most = moved.most_common(NAMES_REPORTED)
         others = moved.total() - sum(count for _, count in most)

@@ -218,8 +218,7 @@ class KnownNames:
         """The possible partition counts of the offsets topic, by the groups of the last audit."""
         if self.then is None:
             return []
-        groups = self.then.rows("groups", GROUP).to_pydict()
-        found = fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
+        found = fitting_by_partition(self.then.rows("groups", GROUP))
         return found or self._counts_read  # the table may have been lost
 
     @cached_property
@@ -227,8 +226,7 @@ class KnownNames:
         """The same by all groups that any audit has read, including deleted ones."""
         if self.then is None:
             return []
-        groups = self.lake.rows("group_traffic", columns=GROUP).to_pydict()
-        return fitting_by_partition({*zip(groups["offsets_partition"], groups["group_id"], strict=True)})
+        return fitting_by_partition(self.lake.rows("group_traffic", columns=GROUP))
 
     @cached_property
     def _topics_before(self) -> list[Sighting]:

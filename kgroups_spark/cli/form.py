@@ -32,8 +32,8 @@ from kgroups_spark.words import (
     group_count,
     parse_duration,
     parse_moment,
+    patterns_of,
     suggested,
-    throwaway_groups,
     to_datetime,
 )
 
@@ -406,8 +406,7 @@ def folded(
     """The rows; those of groups that were made for one run each are one, at the place of the first: `report-<uuid> (698
     groups)` with common values, the first row's in the columns `first`, and the sum of the column `total`. `groups`:
     all groups of that time (group_id, member_count)."""
-    patterns = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in groups)
-    pattern_of = {name: pattern for pattern, names in patterns.items() for name in names}
+    pattern_of = patterns_of(groups)
     lots: dict[str | int, list[Row]] = {}
     for number, row in enumerate(rows):
         lots.setdefault(pattern_of.get(row["group_id"], number), []).append(row)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_type_hints
 
@@ -25,9 +28,9 @@ from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.spark.interruption import uninterrupted
-from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition
+from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition, partitions_in_lots
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
-from kgroups_spark.words import filled, throwaway_groups, to_epoch_ms
+from kgroups_spark.words import JAVA_INT_MAX, filled, throwaway_groups, to_epoch_ms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -86,8 +89,9 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
 #
 #     -- error by committed_offsets: committed offsets of a group ...     its severity, the tables of which one has a
 #                                                                         row for each of its rows, and its summary
-#     -- of a group the first by topic                                    or nothing: all rows. The number of the others
-#                                                                         is in its column `others`
+#     -- of a group the first by topic                                    the number of the others is in its column
+#                                                                         `others`; or `of all partitions`, if a row is
+#                                                                         not of one offsets partition; or nothing
 #     -- {offsets:counted committed offset} belong to {group_id} ...      the sentences of a row (words.py)
 #
 #     SELECT ...                                                          the rows, with columns of `findings`
@@ -98,14 +102,15 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
 # `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is known, its start),
 # the tables `large_records`, `times_off`, `hidden` of what it read or could not read, `before` (the findings of the
 # last audit), and those of MADE. A file whose name begins with `_` makes a table for others; it knows `$audit_id` only.
+# In a large lake tables with a column `offsets_partition` have the rows of some partitions at a time.
 
 
 Source: TypeAlias = pa.Table | pa.dataset.Dataset
 # The tables that there are: whether with this audit's rows only, and what DuckDB reads; None: it has them itself.
-Made = dict[str, tuple[bool, Source | None]]
+Made: TypeAlias = dict[str, tuple[bool, Source | None]]
 
 
-def connect(folder: str, memory: str = "512MB") -> DuckDBPyConnection:
+def connect(folder: str, memory: str = "128MB") -> DuckDBPyConnection:
     """DuckDB. `folder`: for rows that do not fit into its memory."""
     import duckdb
 
@@ -117,11 +122,12 @@ def connect(folder: str, memory: str = "512MB") -> DuckDBPyConnection:
     return connection
 
 
+NUMBER = "offsets_partition"
 MEMBER = (*GROUP, "member_id")
 # Columns of the tables of facts with their types.
 _TYPES = {int: BIGINT, int | None: BIGINT, bool: BOOLEAN, str: STRING, datetime: TIMESTAMP}
-READ = {"offsets_partition": int, "known_until": datetime, "was_given": bool, "log_start": int}
-HIDDEN = {"offsets_partition": int, "offsets": int, "log_ms": int}
+READ = {NUMBER: int, "known_until": datetime, "was_given": bool, "log_start": int}
+HIDDEN = {NUMBER: int, "offsets": int, "log_ms": int}
 MOVES = ["offset_rewound", "offset_skipped", "offset_restarted"]
 
 
@@ -147,6 +153,7 @@ def _make(
         if name in TABLES:
             # DuckDB knows nothing of the files' statistics: it would open all files of history.
             conditions = [Condition("audit_id", "==", evidence.audit_id)] if of_audit else []
+            conditions += evidence.lot if NUMBER in TABLES[name].columns.names else ()
             source = evidence.tables.source(name, *conditions)
         elif name in MADE:
             source = MADE[name](evidence)
@@ -155,14 +162,20 @@ def _make(
             files = connection.read_parquet(source.files, union_by_name=True)
             times = (each.name for each in source.schema if pa.types.is_timestamp(each.type))
             zoned = ", ".join(f"CAST({each} AS TIMESTAMPTZ) AS {each}" for each in times)
-            files.project(f"* REPLACE ({zoned})" if zoned else "*").create_view(name, replace=True)
+            rows = files.project(f"* REPLACE ({zoned})" if zoned else "*")
         elif source is not None:
-            connection.register(name, source)
+            rows = connection.from_arrow(source)
         elif name in VIEWS:
             view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
             connection.execute(f"CREATE TEMP TABLE {name} AS {view}")
         else:
             continue
+        if source is not None:
+            if evidence.lot and NUMBER in rows.columns:
+                rows = rows.filter(
+                    " AND ".join(f"{each.column} {each.comparison} {each.value}" for each in evidence.lot)
+                )
+            rows.create_view(name, replace=True)
         made[name] = (of_audit, source)
 
 
@@ -179,21 +192,27 @@ def _read(evidence: Evidence) -> pa.Table:
 def _moved(evidence: Evidence) -> Source:
     """The events, also of earlier audits, of groups with a move in this one."""
     of_audit, moves = Condition("audit_id", "==", evidence.audit_id), Condition("event", "in", MOVES)
-    groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves)["group_id"].unique()
+    groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves, *evidence.lot)["group_id"].unique()
     return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist()))
 
 
 def _throwaway_groups(evidence: Evidence) -> pa.Table:
-    """The name of each group that was most likely made for one run, with the pattern of these names."""
-    groups = evidence.tables.rows("groups", ["group_id", "member_count"])
-    found = throwaway_groups(zip(groups["group_id"].to_pylist(), groups["member_count"].to_pylist(), strict=True))
-    return _table({"pattern": str, "group_id": str}, [(each, name) for each, names in found.items() for name in names])
+    """By pattern, the number of groups that were most likely made for one run each, and the first of their names."""
+
+    def names(*of_members: Condition) -> Iterator[str]:
+        for some in evidence.tables.rows("groups", ["group_id"], *of_members)["group_id"].chunks:
+            yield from some.to_pylist()
+
+    empty, in_use = Condition("member_count", "==", 0), Condition("member_count", ">=", 1)
+    found = throwaway_groups(names(empty), names(in_use)).items()
+    columns = {"pattern": str, "group_id": str, "groups": int}
+    return _table(columns, [(pattern, its[0], len(its)) for pattern, its in found])
 
 
 def _away_members(evidence: Evidence) -> pa.Table:
     """Static members that left for a while, with their last log times. DuckDB would read all of history."""
     columns = [*MEMBER, "log_offset", "group_instance_id", "client_host"]
-    away = evidence.tables.rows("group_members", columns, Condition("member_epoch", "==", -2))
+    away = evidence.tables.rows("group_members", columns, Condition("member_epoch", "==", -2), *evidence.lot)
     named = ("offsets_partition", "log_offset")
     its = [Condition(name, "in", away[name].unique().to_pylist()) for name in named]
     versions = evidence.tables.rows("group_member_versions", [*MEMBER, "log_offset", "log_timestamp"], *its)
@@ -204,11 +223,11 @@ def _target_records(evidence: Evidence) -> pa.Table:
     """The records of target assignments by member (of consumer, share and streams groups): those that this audit read,
     and earlier ones of groups with such a finding, which names one member of its group: there may be others."""
     columns = [*MEMBER, "log_offset", "log_timestamp", "value_version"]
-    targets = Condition("record_type", "in", [7, 13, 21])
+    targets = Condition("record_type", "in", [7, 13, 21]), *evidence.lot
     before = [row["group_id"] for row in evidence.before if row["finding"] == "target_for_unknown_member"]
     earlier = Condition("audit_id", "<=", evidence.audit_id - 1), Condition("group_id", "in", before)
     asked = [Condition("audit_id", "==", evidence.audit_id)], earlier
-    return pa.concat_tables(evidence.tables.rows("group_records", columns, targets, *each) for each in asked)
+    return pa.concat_tables(evidence.tables.rows("group_records", columns, *targets, *each) for each in asked)
 
 
 def _ends_before(evidence: Evidence) -> pa.Table:
@@ -263,19 +282,48 @@ class Found(NamedTuple):
     notes: list[str]
 
 
+# The number of groups and members that are looked at together; one offsets partition may have more.
+AT_ONCE = 500_000
+
+
 def look(evidence: Evidence) -> Found:
-    """All findings. One that fails finds nothing and leaves a note."""
+    """All findings. One that fails finds nothing (in a large lake: in some partitions), and leaves a note."""
+    findings: list[Finding] = []
+    notes = dict[str, None]()
+    lots = _lots(evidence)
+    for lot in lots if len(lots) == 1 else ((), *lots):
+        names = [name for name in SQL if len(lots) == 1 or SQL[name].is_of_all != bool(lot)]
+        found = _found(replace(evidence, lot=lot), names)
+        findings += found.findings
+        notes |= dict.fromkeys(found.notes)
+    return Found(sorted(findings, key=lambda each: order(each._asdict())), [*notes])
+
+
+def _found(evidence: Evidence, names: Iterable[str]) -> Found:
     findings: list[Finding] = []
     with TemporaryDirectory(prefix="kgroups-findings-") as folder, ExitStack() as stack:
         connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(uninterrupted(connect, folder)))
         notes = [failure] if failure else []
         made: Made = {}
-        for name in SQL if connection is not None else ():
+        for name in names if connection is not None else ():
             find = partial(uninterrupted, found_by_sql, name, connection, made, evidence)
             found, failure = attempt(f"looking for {name}", find)
             findings += found or []
             notes += [failure] if failure else []
-    return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)
+    return Found(findings, notes)
+
+
+def _lots(evidence: Evidence) -> list[Sequence[Condition]]:
+    """Conditions for the offsets partitions that are looked at together; one without any for all of a small lake."""
+    rows = Counter[int]()
+    for name in ("groups", "group_members"):
+        for each in evidence.tables.rows(name, [NUMBER])[NUMBER].value_counts().to_pylist():
+            rows[each["values"]] += each["counts"]
+    firsts = [min(lot.value) for lot in partitions_in_lots(rows, AT_ONCE)][1:]
+    # Other tables may have other partitions.
+    bounds = pairwise((0, *firsts, JAVA_INT_MAX + 1))
+    lots = [(Condition(NUMBER, ">=", first), Condition(NUMBER, "<=", after - 1)) for first, after in bounds]
+    return [*lots] if firsts else [()]
 
 
 # The ledger's rows_added has this table for each audit that looked, with 0 if it found nothing.

@@ -34,21 +34,23 @@ QUALIFY row_number() OVER (of_group ORDER BY {order}) = 1"""
 
 
 class FindingSql(NamedTuple):
-    """A file of `sql/` (findings/finders.py). `tables`: those of which one has a row for each finding."""
+    """A file of `sql/` (findings/finders.py). `tables`: those of which one has a row for each finding. `is_of_all`: it
+    looks at all offsets partitions together."""
 
     kind: Kind
     tables: list[str]
     detail: str
     query: str
+    is_of_all: bool
 
     @classmethod
     def parsed(cls, text: str) -> FindingSql:
         head, query = text.split("\n\n", 1)
         kind, first, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
         severity, tables, summary = re.split(" by |: ", kind, maxsplit=2)
-        if first:
+        if first.startswith("of a group"):
             query = FIRST_OF_A_GROUP.format(query=query, order=first.removeprefix("of a group the first by "))
-        return cls(Kind(severity, summary), tables.split(", "), " ".join(detail), query)  # type: ignore[arg-type]
+        return cls(Kind(severity, summary), tables.split(", "), " ".join(detail), query, first == "of all partitions")  # type: ignore[arg-type]
 
 
 _TEXTS = {name: package_text(f"findings/sql/{name}.sql") for name in names_in_package("findings/sql", ".sql")}
@@ -170,7 +172,7 @@ class Evidence:
     """The tables and facts for finders. `known_until`: where the log is complete (nothing later is overdue);
     `known_until_of`: of offsets partitions not given to this audit. `log_starts`: of each partition's log, if known.
     `before`: the last audit's findings. `hidden`: partition, number and span (ms) of offsets above an old
-    checkpoint."""
+    checkpoint. `lot`: the offsets partitions that are looked at, in a large lake some at a time; none: all."""
 
     tables: Tables
     audit_id: int
@@ -184,6 +186,7 @@ class Evidence:
     before: Sequence[Row] = ()
     transaction_state: TransactionState = field(default_factory=TransactionState)
     hidden: Sequence[tuple[int, int, int]] = ()
+    lot: Sequence[Condition] = ()
 
 
 def moment(ms: int | None) -> datetime | None:

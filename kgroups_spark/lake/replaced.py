@@ -159,7 +159,8 @@ class Replaced:
         """Rows of a table's dataset that meet the conditions, without those that are replaced."""
         chosen = dataset.schema.names if columns is None else list(columns)
         if not self.touches(name):
-            return dataset.to_table(chosen, filter=expression_of(conditions))
+            # By default 16 batches of each file are read ahead: 100 MB more for a million rows of which few are chosen.
+            return dataset.to_table(chosen, filter=expression_of(conditions), batch_readahead=1)
         of_marker = _OF_MARKER if name == "offset_commits" else ()
         on_marker = [each for each in conditions if each.column in of_marker]
         others = [each for each in conditions if each not in on_marker]

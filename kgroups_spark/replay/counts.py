@@ -216,12 +216,13 @@ def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -
     return found
 
 
-def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:
-    """For each offsets partition of the (offsets_partition, group_id) pairs the numbers that fit all of its groups."""
-    by_partition: dict[int, list[str]] = {}
-    for number, group_id in groups:
-        by_partition.setdefault(number, []).append(group_id)
-    return [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
+def fitting_by_partition(groups: pa.Table) -> list[list[int]]:
+    """For each offsets partition of the groups (offsets_partition, group_id) the numbers that fit all of its groups."""
+    found = []
+    for number in groups["offsets_partition"].unique().to_pylist():
+        its = groups.filter(pc.equal(groups["offsets_partition"], number))["group_id"].unique()
+        found.append(fitting_partition_counts(its.to_pylist(), number))
+    return found
 
 
 def counts_in_all(fitting: Iterable[Iterable[int]]) -> set[int]:

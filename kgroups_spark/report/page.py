@@ -39,8 +39,8 @@ from kgroups_spark.words import (
     format_duration,
     format_time_for_people,
     group_count,
+    patterns_of,
     printable,
-    throwaway_groups,
 )
 
 _LONGEST_ANCHOR = 200
@@ -269,8 +269,7 @@ def _lost(answers: Answers) -> list[Headline]:
 
 def _names(answers: Answers, rows: Sequence[Row]) -> str:
     """The names of the first groups, and the number of others. Groups that were made for one run each have one name."""
-    made = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in answers["all_groups"])
-    pattern_of = {name: pattern for pattern, names in made.items() for name in names}
+    pattern_of = patterns_of(answers["all_groups"])
     lots: dict[str, set[str]] = {}
     for name in (str(row["group_id"]) for row in rows):
         lots.setdefault(pattern_of.get(name, name), set()).add(name)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.result import AuditSummary, CurrentTables, Shortfall, gone_before_we_came
@@ -28,10 +29,16 @@ AUDIT = AuditRow(
     quarantined={},
     notes=(),
 )
-THEN = CurrentTables({(0, "a"): "Stable", (0, "b"): "Stable", (1, "d"): "Empty"}, {"group_members": 2}, expiring=1)
-NOW = CurrentTables(
-    {(0, "a"): "Empty", (0, "b"): "Stable", (2, "c"): "Stable"}, {"group_members": 3, "committed_offsets": 4}
-)
+
+
+def current(states, rows=None, expiring=0):
+    columns = zip(*((*key, state) for key, state in states.items()), strict=True)
+    empty = CurrentTables().states
+    return CurrentTables(pa.table([*columns], empty.schema) if states else empty, rows or {}, expiring)
+
+
+THEN = current({(0, "a"): "Stable", (0, "b"): "Stable", (1, "d"): "Empty"}, {"group_members": 2}, expiring=1)
+NOW = current({(0, "a"): "Empty", (0, "b"): "Stable", (2, "c"): "Stable"}, {"group_members": 3, "committed_offsets": 4})
 
 
 def lines(audit=AUDIT, now=NOW, changes=None):
@@ -76,7 +83,7 @@ def test_the_summary_counts_findings_and_says_where_they_are():
 
 def test_a_group_that_is_also_in_another_offsets_partition_is_neither_new_nor_counted_again():
     """The partition count of __consumer_offsets was raised: the name hashes to another one now."""
-    then, both = CurrentTables({(0, "a"): "Stable"}), CurrentTables({(0, "a"): "Stable", (2, "a"): "Empty"})
+    then, both = current({(0, "a"): "Stable"}), current({(0, "a"): "Stable", (2, "a"): "Empty"})
     assert "current state: 1 group (" in lines(now=both)[1]
     assert changes_of(6, then, both) == "since audit 6: the same groups, in the same states"
 
@@ -85,12 +92,12 @@ def test_many_changes_are_summed_up():
     moves = [("Stable", "Empty")] * 9 + [("Empty", "Stable")] * 5 + [("Empty", "Dead")] * 2 + [("Dead", "Empty")]
     then, now = ({(1, f"g{n}"): states[side] for n, states in enumerate(moves)} for side in (0, 1))
     now |= {(0, f"group-{n}"): "Empty" for n in range(5)}
-    assert changes_of(1, CurrentTables(then), CurrentTables(now)) == (
+    assert changes_of(1, current(then), current(now)) == (
         "since audit 1: 5 groups are new (group-0, group-1, group-2 and 2 more); "
         "states changed: 9 Stable to Empty, 5 Empty to Stable, 2 Empty to Dead, 1 other"
     )
     less, more = {"group_members": 3, "committed_offsets": 3}, {"group_members": 4, "committed_offsets": 2}
-    one = changes_of(1, CurrentTables({}, less, 1), CurrentTables({}, more, 2))
+    one = changes_of(1, current({}, less, 1), current({}, more, 2))
     assert one == "since audit 1: +1 member; -1 committed offset; +1 expiring"
 
 

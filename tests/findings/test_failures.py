@@ -18,13 +18,14 @@ from kgroups_spark.audit import result
 from kgroups_spark.audit.result import AuditSummary, LedgerFacts
 from kgroups_spark.audit.run import _summary
 from kgroups_spark.findings import finders
-from kgroups_spark.findings.finding import Finding
+from kgroups_spark.findings.finding import Evidence, Finding
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.spark.interruption import how_it_ended, interruptible
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FACTS = LedgerFacts({"rows_added": {"groups": 1}, "notes": ("before",)})
 ROW = AuditRow(1, "finished", "host", NOW)
+EVIDENCE = Evidence(cast(Any, None), 1, NOW, NOW, 1)
 GOOD = [Finding("ghost_member", "detail", f"g{number}", member_id="m") for number in range(5)]
 BAD = Finding("ghost_member", "detail", "g", member_id="m", log_offset=1 << 80)
 
@@ -66,7 +67,8 @@ def test_findings_that_the_table_refuses_leave_a_note(monkeypatch: pytest.Monkey
 
 def test_a_failure_of_duckdb_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finders, "connect", broken)
-    looked = finders.look(cast(Any, None))
+    monkeypatch.setattr(finders, "_lots", lambda _: [()])
+    looked = finders.look(EVIDENCE)
     assert looked.findings == []
     assert [note.partition(" at ")[0] for note in looked.notes] == ["starting DuckDB failed (ZeroDivisionError"]
 

@@ -32,7 +32,7 @@ from kgroups_spark.findings.finding import (
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.replay.ranges import newest_time
-from kgroups_spark.tables.columns import expression_of
+from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, START, TOPIC_IDS, Log, classic_member
@@ -57,6 +57,8 @@ OF_SHARES = (
 )
 Row = dict[str, Any]
 AUDIT_ID = 1
+# As if the lake were large: partition 0, where most logs are, then the others.
+LOTS = [(Condition("offsets_partition", "<=", 0),), (Condition("offsets_partition", ">=", 1),)]
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def findings(audited, *, tables=None, **how):
         state = TransactionState(frozenset({0}))
         evidence = replace(with_tables(evidence, **made), log_starts={0: 0}, transaction_state=state)
     found = all_findings(evidence)
+    with mock.patch.object(finders, "_lots", lambda _: LOTS):
+        assert look(evidence) == (found, [])
     rows = findings_table(found, AUDIT_ID)
     rows.validate(full=True)
     keys = [tuple(v for k, v in row.items() if k not in ("detail", "since", "severity")) for row in rows.to_pylist()]
@@ -258,7 +262,9 @@ def test_ranges_do_not_matter(name):
     assert in_ranges.rows("findings") == audit(files, how).rows("findings")
 
 
-def test_lasting_findings_are_raised_again_when_nothing_new_is_read():
+@pytest.mark.parametrize("lots", [[()], LOTS])
+def test_lasting_findings_are_raised_again_when_nothing_new_is_read(lots, monkeypatch):
+    monkeypatch.setattr(finders, "_lots", lambda _: lots)
     words = (
         "stable a=t:0, commit, x assigned t:1, group big, generation 1 m user_data=900000, group s, commit times=36000"
     )
@@ -380,8 +386,9 @@ def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_n
     assert "hashes to another: the topic no longer has that partition, or its partition count was" in details[1]
 
 
-def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has():
+def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has(monkeypatch):
     """An export of it has the offsets of the partition to which its name hashes: with them it would be rewound."""
+    monkeypatch.setattr(finders, "AT_ONCE", 1)
     a, other, home = "a", 1, 47
     assert (offsets_partition(a, 50), offsets_partition(a, 4)) == (home, other)
     files = Log(other).commit(a, offset=5).files

@@ -124,7 +124,9 @@ class InMemory:
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
 
-    def to_table(self, columns: list[str] | None = None, filter: pc.Expression | None = None) -> pa.Table:
+    def to_table(
+        self, columns: list[str] | None = None, filter: pc.Expression | None = None, batch_readahead: int = 0
+    ) -> pa.Table:
         rows = self._rows if columns is None else self._rows.select(columns)
         if filter is None:
             return rows

@@ -1,5 +1,5 @@
 -- error by groups: a group is in the wrong partition: its name hashes to another
---
+-- of all partitions
 -- {group_id} is in partition {offsets_partition} of __consumer_offsets, but its name hashes to another: {cause}. Clients
 -- look for its coordinator there, [where the group is, too (partition {home}), so they fetch those offsets, and none can
 -- fetch these. Look at both before you reset or delete anything: kgroups describe {group_id:option}][{nowhere} can
@@ -15,6 +15,8 @@ SELECT misplaced.offsets_partition, misplaced.group_id, misplaced.log_offset, ho
     ELSE 'the topic no longer has that partition, or its partition count was raised (it was not read now)'
   END AS cause
 FROM groups AS misplaced
-LEFT JOIN groups AS home ON home.group_id = misplaced.group_id AND NOT home.is_misplaced
+LEFT JOIN (
+  FROM groups SEMI JOIN (FROM groups WHERE is_misplaced) USING (group_id) WHERE NOT is_misplaced
+) AS home ON home.group_id = misplaced.group_id
 LEFT JOIN read ON read.offsets_partition = misplaced.offsets_partition
 WHERE misplaced.is_misplaced

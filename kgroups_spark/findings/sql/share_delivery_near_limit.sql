@@ -1,5 +1,5 @@
 -- warning by share_batches: a share group's records that one more failed delivery archives
---
+-- of all partitions
 -- {records:counted record} of share group {group_id} ({partitions:some}) can be delivered once more at most: delivered
 -- {delivery_count} times, and at the group's share.delivery.count.limit (the brokers' group.share.delivery.count.limit, if
 -- it has none) the record is archived, and no consumer receives it again. Find out why its consumers cannot process them:

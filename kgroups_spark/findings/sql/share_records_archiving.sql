@@ -1,5 +1,5 @@
 -- warning by share_batches: records that a share group gave up are not in its dead-letter queue
---
+-- of all partitions
 -- Share group {group_id} gave up {records:counted record} of {partitions:some}, the first at offset {first_offset}, and since
 -- {since:time} nothing shows that they are in its dead-letter queue[ {queue_topic}]. They hold the start offset. Look
 -- in the log of the leaders of these partitions, and at the queue's topic (errors.deadletterqueue.topic.name), its ACLs

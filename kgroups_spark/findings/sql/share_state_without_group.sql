@@ -1,5 +1,5 @@
 -- warning by share_partitions: state of a share group that does not exist
---
+-- of all partitions
 -- __share_group_state holds {partitions:counted share partition} of {group_id}, and no share group of that name exists: its
 -- deletion was not finished, or its records are gone from __consumer_offsets. A new group of that name resumes from this
 -- state once it is initialized. If it is no longer needed, create the group again and delete it: kafka-share-groups.sh

@@ -1,5 +1,5 @@
 -- error by transactional_ids: a transaction is open beyond its own timeout
---
+-- of all partitions
 -- The transaction of {transactional_id} (producer {producer_id}) has been Ongoing since {since:time}, and its timeout of
 -- {timeout_ms:duration} has passed. The transaction coordinator aborts such transactions every 10 s; partition
 -- {state_partition} of __transaction_state has one that does not work. Until the transaction ends, consumers of the partitions that
