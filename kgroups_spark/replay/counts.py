@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
