@@ -65,6 +65,8 @@ from kgroups_spark.offsets.state import (
 from kgroups_spark.tables.rows import flags, in_one_chunk, is_given, no_rows, numbers, with_columns
 
 ALL_SLOTS = (EVERY_SLOT,)
+# Freed memory goes back to the system after so many ranges. After each one it would cost a tenth of the replay.
+RANGES_BETWEEN_RELEASES = 8
 # Records after which the replay of groups must know whether a group has offsets.
 TURNS = pa.schema(
     [
@@ -131,9 +133,11 @@ def replay_offsets(
     one offsets partition has several."""
     ranges, markers, folds = list(ranges), history.markers, _Folds(state, history, release)
     only = fold_range(state, history, release, ranges[0]) if len(ranges) == 1 else None
-    for slots in ranges:
+    for number, slots in enumerate(ranges, 1):
         # A name would keep the folded range in memory while the next one is read.
         folds.add(only or fold_range(state, history, release, slots))
+        if number % RANGES_BETWEEN_RELEASES == 0:
+            pa.default_memory_pool().release_unused()
     parts = [open_of_rows(state.transactions, markers), *folds.transactions, transactions_of(history.others, markers)]
     transactions = combined(parts, markers.log)
     tombstones, restarts, removed = folds.removals.result()

@@ -115,6 +115,8 @@ class PartCollector:
             if part.records >= ROWS_PER_PART or part.size >= BYTES_PER_PART:
                 del self._parts[kind]
                 yield part.close()
+                # Between columns that stay, fewer and fewer freed pieces are large enough to be used again.
+                pa.default_memory_pool().release_unused()
 
     def mark(self) -> Parts:
         """The rows up to now, for `back_to`."""
