@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -380,8 +381,8 @@ class SlotRange(NamedTuple):
 
 
 EVERY_SLOT = SlotRange()
-# A range and columns -> its rows.
-ReadRange = Callable[[SlotRange, Sequence[str]], pa.Table]
+# A range and columns -> its rows, in pieces.
+ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
 
 
 def is_from(rows: pa.Table, border: Border) -> Flags:
@@ -423,16 +424,11 @@ def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
 def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
     """For each of these numbers, which ascend, ranges with about so many rows: of whole groups, and of slots where one
     group has more than the first number. A range is within one of the next number."""
-    groups = read(EVERY_SLOT, SLOT[:1])["group_id"].unify_dictionaries().value_counts().to_pylist()
-    sizes = {Border(each["values"]): each["counts"] for each in groups}
+    sizes = _sizes(read(EVERY_SLOT, SLOT[:1]), SLOT[:1])
     for large in [border for border, rows in sizes.items() if rows > at_once[0]]:
         del sizes[large]
         # No text is between the group and the same with a zero.
-        rows = read(SlotRange(large, Border(large.group_id + "\0")), SLOT)
-        texts = [rows[name].cast(pa.string()) for name in SLOT[:2]]
-        of_slots = pa.table([*texts, rows["partition"]], SLOT).group_by(SLOT).aggregate([([], "count_all")])
-        *slots, counts = (of_slots[name].to_pylist() for name in (*SLOT, "count_all"))
-        sizes |= zip(map(Border, *slots), counts, strict=True)
+        sizes |= _sizes(read(SlotRange(large, Border(large.group_id + "\0")), SLOT), SLOT)
     found = []
     for most in at_once:
         together, first = dict[Border, int](), FIRST
@@ -443,3 +439,13 @@ def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
         sizes = together
         found.append(ranges_between([*sizes][1:]))
     return found
+
+
+def _sizes(pieces: Iterable[pa.Table], columns: list[str]) -> dict[Border, int]:
+    """The number of rows of each group, or of each slot."""
+    sizes = Counter[Border]()
+    for rows in pieces:
+        counted = rows.unify_dictionaries().combine_chunks().group_by(columns).aggregate([([], "count_all")])
+        *borders, counts = (counted[name].to_pylist() for name in (*columns, "count_all"))
+        sizes.update(dict(zip(map(Border, *borders), counts, strict=True)))
+    return sizes

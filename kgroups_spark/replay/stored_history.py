@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+import pyarrow.fs
 from numpy.typing import NDArray
 
 from kgroups_spark.lake.parts import dataset_of
@@ -89,11 +90,20 @@ class StoredTable(NamedTuple):
         self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
     ) -> pa.Table:
         """The rows of these shards and slots in its files; `columns` None: all columns. Only one shard has ranges."""
+        return pa.concat_tables(self.pieces(numbers, slots, columns))
+
+    def pieces(
+        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """The same rows, piece by piece; the first one is empty."""
         wanted, names = pc.field(self.shard).isin(sorted(numbers)), list(columns or self.columns)
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
+        yield no_rows(pa.schema(map(dataset.schema.field, names)))
         if slots == EVERY_SLOT or not paths:
-            return dataset.to_table(names, filter=wanted, **_SCAN)
+            for batch in dataset.to_batches(columns=names, filter=wanted, **_SCAN):
+                yield pa.Table.from_batches([batch])
+            return
         (number,) = numbers
         wanted &= from_border(slots.low)
         if slots.high is not None:
@@ -105,13 +115,14 @@ class StoredTable(NamedTuple):
         make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
         fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-        found = [no_rows(pa.schema(map(dataset.schema.field, names)))]
-        for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **_SCAN):
+        # A local disk answers at once, and a file that waits has a row group in memory.
+        is_local = isinstance(dataset.filesystem, pa.fs.LocalFileSystem)
+        scan = {**_SCAN, "fragment_readahead": 1} if is_local else _SCAN
+        for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **scan):
             rows = pa.Table.from_batches([batch])
             is_in = slots.includes(rows) & (rows[self.shard].to_numpy() == number)
             # Copied, so that the memory of the row group is free.
-            found.append(rows.select(names).filter(pa.array(is_in)))
-        return pa.concat_tables(found)
+            yield rows.select(names).filter(pa.array(is_in))
 
 
 class TaskShards(NamedTuple):
@@ -188,11 +199,11 @@ class PartReader:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
             at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
-            ranges, self._large = ranges_of(partial(commits.rows, self.shards), *at_once)
+            ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once)
             return ranges
         rows = self.rows(commits, only)
         return (
-            ranges_of(lambda each, _: each.of(rows), COMMITS_AT_ONCE)[0]
+            ranges_of(lambda each, _: [each.of(rows)], COMMITS_AT_ONCE)[0]
             if len(rows) > COMMITS_AT_ONCE
             else [EVERY_SLOT]
         )
