@@ -110,7 +110,7 @@ Source: TypeAlias = pa.Table | pa.dataset.Dataset
 Made: TypeAlias = dict[str, tuple[bool, Source | None]]
 
 
-def connect(folder: str, memory: str = "128MB") -> DuckDBPyConnection:
+def connect(folder: str, memory: str = "160MB") -> DuckDBPyConnection:
     """DuckDB. `folder`: for rows that do not fit into its memory."""
     import duckdb
 
