@@ -172,9 +172,8 @@ def _make(
             continue
         if source is not None:
             if evidence.lot and NUMBER in rows.columns:
-                rows = rows.filter(
-                    " AND ".join(f"{each.column} {each.comparison} {each.value}" for each in evidence.lot)
-                )
+                its = (f"{each.column} {each.comparison} {each.value}" for each in evidence.lot)
+                rows = rows.filter(" AND ".join(its))
             rows.create_view(name, replace=True)
         made[name] = (of_audit, source)
 
@@ -288,15 +287,14 @@ AT_ONCE = 500_000
 
 def look(evidence: Evidence) -> Found:
     """All findings. One that fails finds nothing (in a large lake: in some partitions), and leaves a note."""
-    findings: list[Finding] = []
-    notes = dict[str, None]()
-    lots = _lots(evidence)
-    for lot in lots if len(lots) == 1 else ((), *lots):
-        names = [name for name in SQL if len(lots) == 1 or SQL[name].is_of_all != bool(lot)]
-        found = _found(replace(evidence, lot=lot), names)
-        findings += found.findings
-        notes |= dict.fromkeys(found.notes)
-    return Found(sorted(findings, key=lambda each: order(each._asdict())), [*notes])
+    of_all = [name for name in SQL if SQL[name].is_of_all]
+    if lots := _lots(evidence):
+        of_lot = [name for name in SQL if name not in of_all]
+        found = [_found(evidence, of_all), *(_found(replace(evidence, lot=lot), of_lot) for lot in lots)]
+    else:
+        found = [_found(evidence, SQL)]
+    findings = sorted((each for some in found for each in some.findings), key=lambda each: order(each._asdict()))
+    return Found(findings, [*dict.fromkeys(note for some in found for note in some.notes)])
 
 
 def _found(evidence: Evidence, names: Iterable[str]) -> Found:
@@ -314,16 +312,15 @@ def _found(evidence: Evidence, names: Iterable[str]) -> Found:
 
 
 def _lots(evidence: Evidence) -> list[Sequence[Condition]]:
-    """Conditions for the offsets partitions that are looked at together; one without any for all of a small lake."""
+    """Conditions for the offsets partitions that are looked at together; none: all are."""
     rows = Counter[int]()
     for name in ("groups", "group_members"):
         for each in evidence.tables.rows(name, [NUMBER])[NUMBER].value_counts().to_pylist():
             rows[each["values"]] += each["counts"]
     firsts = [min(lot.value) for lot in partitions_in_lots(rows, AT_ONCE)][1:]
     # Other tables may have other partitions.
-    bounds = pairwise((0, *firsts, JAVA_INT_MAX + 1))
-    lots = [(Condition(NUMBER, ">=", first), Condition(NUMBER, "<=", after - 1)) for first, after in bounds]
-    return [*lots] if firsts else [()]
+    bounds = pairwise((0, *firsts, JAVA_INT_MAX + 1)) if firsts else ()
+    return [(Condition(NUMBER, ">=", first), Condition(NUMBER, "<=", after - 1)) for first, after in bounds]
 
 
 # The ledger's rows_added has this table for each audit that looked, with 0 if it found nothing.

@@ -105,9 +105,8 @@ class CommitBatches:
         table = pa.table(self.log.parted(table))
         ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
         for start, end in itertools.pairwise(ends.tolist()):
-            yield pa.table(
-                [_taken(each, order.slice(start, end - start)) for each in table.columns], table.column_names
-            )
+            rows = order.slice(start, end - start)
+            yield pa.table([_taken(each, rows) for each in table.columns], table.column_names)
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         """The rows of these records, which are the commits."""

@@ -67,7 +67,7 @@ def test_findings_that_the_table_refuses_leave_a_note(monkeypatch: pytest.Monkey
 
 def test_a_failure_of_duckdb_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finders, "connect", broken)
-    monkeypatch.setattr(finders, "_lots", lambda _: [()])
+    monkeypatch.setattr(finders, "_lots", lambda _: ())
     looked = finders.look(EVIDENCE)
     assert looked.findings == []
     assert [note.partition(" at ")[0] for note in looked.notes] == ["starting DuckDB failed (ZeroDivisionError"]
@@ -91,7 +91,7 @@ def test_a_signal_while_duckdb_works_ends_the_audit(
             answers.append(connection.execute("FROM rows").fetchall())
 
     monkeypatch.setattr(finders, call, asked)
-    monkeypatch.setattr(finders, "_lots", lambda _: [()])
+    monkeypatch.setattr(finders, "_lots", lambda _: ())
     with interruptible():
         with pytest.raises(KeyboardInterrupt):
             finders.look(EVIDENCE)

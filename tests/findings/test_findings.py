@@ -262,7 +262,7 @@ def test_ranges_do_not_matter(name):
     assert in_ranges.rows("findings") == audit(files, how).rows("findings")
 
 
-@pytest.mark.parametrize("lots", [[()], LOTS])
+@pytest.mark.parametrize("lots", [(), LOTS])
 def test_lasting_findings_are_raised_again_when_nothing_new_is_read(lots, monkeypatch):
     monkeypatch.setattr(finders, "_lots", lambda _: lots)
     words = (
