@@ -181,7 +181,7 @@ class TopicNames:
         if not len(at):
             return
         given = rows.select(["topic_id", "topic", "log_timestamp"]).take(pa.array(at))
-        names = [one_array(given[name]) for name in ("topic_id", "topic")]
+        names = [one_array(given[name]).dictionary_encode() for name in ("topic_id", "topic")]
         starts = np.flatnonzero(starts_of(*(each.indices.to_numpy() for each in names)))
         seen = np.minimum.reduceat(numbers(milliseconds(given["log_timestamp"]), none=LAST_MS + 1), starts)
         topic_ids, topics = (each.take(pa.array(starts)).cast(pa.string()).to_pylist() for each in names)

@@ -294,11 +294,11 @@ class TestLeaderLost:
         with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):
             AuditWork.settle(SimpleNamespace(plan=plan), self.lost(plan, 0, 1))  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize(("rows_per_part", "rows_per_group"), [(1, 1), (4, 1), (50, 1), (50, 7), (1000, 100)])
-    def test_no_reported_part_has_rows_of_that_partition(self, rows_per_part, rows_per_group, tmp_path, monkeypatch):
+    @pytest.mark.parametrize(("rows_per_part", "bytes_at_once"), [(1, 1), (4, 1), (50, 1), (50, 1000), (1000, 10_000)])
+    def test_no_reported_part_has_rows_of_that_partition(self, rows_per_part, bytes_at_once, tmp_path, monkeypatch):
         """Nor is any row of the partitions read before it missing, though parts with both were written."""
         monkeypatch.setattr(sinks, "ROWS_PER_PART", rows_per_part)
-        monkeypatch.setattr(sinks, "ROWS_PER_GROUP", rows_per_group)
+        monkeypatch.setattr(sinks, "BYTES_AT_ONCE", bytes_at_once)
         monkeypatch.setattr(sinks, "LINES_AT_ONCE", rows_per_part)
         monkeypatch.setattr(history_rows, "ROWS_AT_ONCE", 1)
         for name in (*TABLES, *(f"work/{name}" for name in FOR_REPLAY)):
