@@ -239,7 +239,7 @@ class CarryingRunner(SparkRunner):
         return rows.repartitionById(len(given), "task").sortWithinPartitions("row")
 
     def function(self, task: Task) -> Task:
-        return with_storage(carrying(task, self.stand_in.uri))
+        return with_storage(carrying(task, self.stand_in.uri), in_worker=True)
 
     def collected(self, reports: DataFrame) -> list[Line]:
         lines = list[Line]()

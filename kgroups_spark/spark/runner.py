@@ -37,7 +37,7 @@ class SparkRunner:
         return self.collected(self.frame(given, files).mapInArrow(self.function(task), self.reports)) if given else []
 
     def function(self, task: Task) -> Task:
-        return with_storage(task)
+        return with_storage(task, in_worker=True)
 
     def collected(self, reports: DataFrame) -> list[Line]:
         return lines_in(reports.collect())

@@ -148,10 +148,9 @@ def _work(run: Task, given: Sequence[pa.Table], taken: Any, there: Any, parent: 
     """A process takes tasks until there are none; it ends with its parent, which answers signals."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    system = ctypes.CDLL(None)
-    system.prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     with suppress(AttributeError):  # another C library than glibc
-        system.mallopt(ARENAS, 1)
+        ctypes.CDLL(None).mallopt(ARENAS, 1)
     try:
         while os.getppid() == parent:
             with taken.get_lock():

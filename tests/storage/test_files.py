@@ -60,6 +60,13 @@ def test_the_pool_of_a_task(chosen, pool):
     assert done.stdout.split() == [pool]
 
 
+@pytest.mark.parametrize("in_worker", [True, False])
+def test_only_a_worker_of_spark_keeps_its_modules_from_the_collector(in_worker):
+    script = TASK.replace("(task)", f"(task, in_worker={in_worker})") + "import gc; print(gc.get_freeze_count() > 0)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == str(in_worker)
+
+
 @pytest.mark.parametrize("name", [POOL, *OF_MALLOC])
 def test_new_workers_have_these_settings_but_for_the_users_own(monkeypatch, name):
     for each in (POOL, *OF_MALLOC):
