@@ -521,17 +521,13 @@ STATES = [*GROUP, "state"]
 
 
 class CurrentTables(NamedTuple):
-    """The compared part of the current tables: each group's state, rows by table, and the number of offsets that expire
-    at the next check."""
+    """The compared part of the current tables: each group's state, rows by table, the number of offsets that expire at
+    the next check, and the number of groups' names; one may be in two offsets partitions."""
 
     states: pa.Table = arrow_schema("groups").empty_table().select(STATES)
     rows: Mapping[str, int] = {}
     expiring: int = 0
-
-    @property
-    def names(self) -> pa.Array:
-        """The names of the groups; one may be in two offsets partitions."""
-        return self.states["group_id"].unique()
+    groups: int = 0
 
 
 def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTables:
@@ -546,11 +542,9 @@ def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTabl
         if table.kind == "current"
     }
     expires, decided = [Condition("decision", "==", "expire")], version("offset_expiry")
-    return CurrentTables(
-        lake.rows("groups", version("groups"), columns=STATES),
-        rows,
-        lake.rows("offset_expiry", decided, columns=["decision"], conditions=expires).num_rows,
-    )
+    states = lake.rows("groups", version("groups"), columns=STATES)
+    expiring = lake.rows("offset_expiry", decided, columns=["decision"], conditions=expires).num_rows
+    return CurrentTables(states, rows, expiring, pc.count_distinct(states["group_id"]).as_py())
 
 
 def changes(since_audit: int, then: CurrentTables, now: CurrentTables) -> str:
@@ -559,7 +553,8 @@ def changes(since_audit: int, then: CurrentTables, now: CurrentTables) -> str:
 
 
 def _changes(then: CurrentTables, now: CurrentTables) -> Iterator[str]:
-    for what, its, others in (("new", now.names, then.names), ("gone", then.names, now.names)):
+    before, after = (each.states["group_id"].unique() for each in (then, now))
+    for what, its, others in (("new", after, before), ("gone", before, after)):
         if names := sorted(its.filter(pc.invert(pc.is_in(its, others))).to_pylist()):
             groups = "1 group is" if len(names) == 1 else f"{len(names):,} groups are"
             yield f"{groups} {what} ({first_of(names, NAMES_REPORTED)})"
@@ -649,7 +644,7 @@ class AuditSummary:
 
     def _now(self) -> Iterator[str]:
         audit, rows = self.audit, self.now.rows
-        groups, members = counted(len(self.now.names), "group"), counted(rows.get("group_members", 0), "member")
+        groups, members = counted(self.now.groups, "group"), counted(rows.get("group_members", 0), "member")
         yield (
             f"  current state: {groups} ({members}), "
             f"{counted(rows.get('committed_offsets', 0), 'committed offset')}, "

@@ -441,7 +441,9 @@ def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: Audi
         sides = before.audit_id, then, now
         changed, no_changes = attempt("comparing with the audit before", lambda: changes(*sides))
     failures = tuple(note for note in (no_now, no_changes) if note)
-    return AuditSummary(row, now or CurrentTables(), changed, failures)
+    # The names of all groups are not kept.
+    shown = CurrentTables() if now is None else now._replace(states=CurrentTables().states)
+    return AuditSummary(row, shown, changed, failures)
 
 
 # `kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.

@@ -34,7 +34,8 @@ AUDIT = AuditRow(
 def current(states, rows=None, expiring=0):
     columns = zip(*((*key, state) for key, state in states.items()), strict=True)
     empty = CurrentTables().states
-    return CurrentTables(pa.table([*columns], empty.schema) if states else empty, rows or {}, expiring)
+    groups = len({group_id for _, group_id in states})
+    return CurrentTables(pa.table([*columns], empty.schema) if states else empty, rows or {}, expiring, groups)
 
 
 THEN = current({(0, "a"): "Stable", (0, "b"): "Stable", (1, "d"): "Empty"}, {"group_members": 2}, expiring=1)
