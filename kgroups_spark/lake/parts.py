@@ -40,7 +40,7 @@ COMPRESSION = "zstd"
 # Columns of rising or rarely repeated numbers: delta encoding takes half the bytes of a dictionary in the same time.
 PACKED = {"log_offset", "committed_offset", "marker_offset", "record_offset", "seen_log_timestamp"}
 # Columns that repeat in runs, which zstd finds by itself: the times of a group's requests are the same in each of its
-# partitions. That takes a third of the bytes of delta encoding, and two thirds of the time.
+# partitions. With 16 that takes half of delta encoding's bytes and time; where all times differ, a quarter more bytes.
 PLAIN = {"log_timestamp", "commit_timestamp", "offsets_partition", "partition", "record_type"}
 
 
