@@ -29,18 +29,18 @@ def nightly_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
             # __share_group_state and __transaction_state: the same on a smaller scale, in one action.
             audit.replay_state_logs()
 
-            # Read: bytes -> rows of history. A row of this DataFrame is a range of one partition's log (range,
+            # Read: bytes -> rows of history. A row of this RDD's batches is a range of one partition's log (range,
             # offsets_partition, start_offset, end_offset, size_bytes), of segment files or of a live cluster; `task`
             # spreads the bytes evenly. There is a second action if the log has changed meanwhile.
             for ranges in audit.read():
-                ranges.end(ranges.rows.mapInArrow(ranges.function, ranges.reports))
+                ranges.end(ranges.rows.mapPartitions(ranges.function))
 
             # Replay, as in mapGroupsWithState(key, values, state). The key is a partition of __consumer_offsets
             # (`shard`), the values are its new history in log order, the state is the group coordinator's: that of the
             # last audit in, rows of the current tables and the state of this audit out. A task has several keys, by
             # weight (`records`).
             shards = audit.replay()
-            shards.end(shards.rows.mapInArrow(shards.function, shards.reports))
+            shards.end(shards.rows.mapPartitions(shards.function))
 
             # Write: the files become rows of Delta tables, by one commit each.
             audit.append_history()  # offset_commits, group_records, transaction_markers, group_events ...

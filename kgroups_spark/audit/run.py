@@ -73,7 +73,6 @@ from kgroups_spark.replay.stages import (
 )
 from kgroups_spark.replay.state_logs import ClusterFact, Settings
 from kgroups_spark.replay.stored_history import StoredHistory
-from kgroups_spark.sources.files import Task
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import table_of_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
@@ -90,10 +89,10 @@ HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and
 
 @dataclass
 class Step:
-    """One action of an audit. Its tasks get the rows of a DataFrame, write rows of tables as Parquet files, and report
-    them. By Spark these two are the same:
+    """One action of an audit. Its tasks get the rows of an RDD, write rows of tables as Parquet files, and report them.
+    By Spark these two are the same:
 
-        step.end(step.rows.mapInArrow(step.function, step.reports))
+        step.end(step.rows.mapPartitions(step.function))
         step.run()
 
     `what`: its line of progress.
@@ -108,20 +107,16 @@ class Step:
 
     @property
     def rows(self) -> Any:
-        """A DataFrame with a row for each range of the log, or for each shard; a Spark partition has those of one task,
-        in their order. Files that are carried to tasks come first."""
-        return self._spark.frame(*self.given)
+        """An RDD of record batches with a row for each range of the log, or for each shard; a Spark partition has those
+        of one task, in their order, and the files that are carried to it."""
+        return self._spark.rows(*self.given)
 
     @property
-    def function(self) -> Task:
+    def function(self) -> Any:
         return self._spark.function(self.sink.task(self.of_task))
 
-    @property
-    def reports(self) -> Any:
-        return self._spark.reports
-
     def end(self, reports: Any) -> None:
-        """Runs the action, whose DataFrame of reports it gets."""
+        """Runs the action, whose RDD of reports it gets."""
         with self._spark.watched(self.work.progress, self.what):
             self._made = self.sink.took(self._spark.collected(reports))
 

@@ -7,7 +7,8 @@ S3 it looks and then writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -18,17 +19,18 @@ from urllib.parse import unquote
 import pyarrow as pa
 from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.lake.store import Store, whole_checkpoints
 from kgroups_spark.sources import files
 from kgroups_spark.sources.files import StandIn, Task, forget, stand_in_for, with_storage
-from kgroups_spark.spark.runner import LINES, SparkRunner, frame_of, rows_by_task
+from kgroups_spark.spark.runner import SparkRunner
 from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
 from kgroups_spark.spark.tasks import Files, Line, lines_in
 from kgroups_spark.tables.schemas import Table
@@ -215,13 +217,8 @@ def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
     return f"s3a{separator}{rest}"
 
 
-# Tasks that do not reach the lake's store: the files that they read come first in their rows, by Spark's source
-# `binaryFile`, and go into a stand-in folder; those that they write return with their lines.
-
-
-# Columns of a task's rows, and of its lines: the URI of a file, and its bytes.
-URI, CONTENT = "carried_uri", "carried"
-CARRIED = StructType([*LINES.fields]).add(URI, "string").add(CONTENT, BinaryType())
+# Tasks that do not reach the lake's store: Spark's source `binaryFile` reads the files for them, which go into a
+# stand-in folder; those that they write return with their lines. A file is its URI and its bytes.
 
 
 @dataclass(frozen=True)
@@ -230,76 +227,61 @@ class CarryingRunner(SparkRunner):
 
     stand_in: StandIn
     store: Store
-    reports = CARRIED
 
-    def frame(self, given: Sequence[pa.Table], files: Files = ()) -> DataFrame:
-        rows = rows_by_task(self.spark, given).withColumns({URI: F.lit(None), CONTENT: F.lit(None)})
-        if carried := self._carried(files):
-            rows = rows.unionByName(carried, allowMissingColumns=True)
-        return rows.repartitionById(len(given), "task").sortWithinPartitions("row")
+    def rows(self, given: Sequence[pa.Table], files: Files = ()) -> RDD[Any]:
+        tasks = self.spark.sparkContext.parallelize([*enumerate(given)], len(given)).flatMapValues(pa.Table.to_batches)
+        return tasks.union(self._carried(files)).partitionBy(len(given), int).values() if any(files) else tasks.values()
 
-    def function(self, task: Task) -> Task:
+    def function(self, task: Task) -> Any:
         return with_storage(carrying(task, self.stand_in.uri), in_worker=True)
 
-    def collected(self, reports: DataFrame) -> list[Line]:
-        lines = list[Line]()
-        for kind, payload, uri, content in reports.collect():
-            if uri is None:
-                lines += lines_in([(kind, payload)])
+    def collected(self, reports: RDD[Any]) -> list[Line]:
+        lines = list[pa.RecordBatch]()
+        for each in reports.collect():
+            if isinstance(each, pa.RecordBatch):
+                lines.append(each)
             else:
+                uri, content = each
                 here = Path(self.stand_in.path(uri))
                 here.write_bytes(content)
                 self.store.put(str(here), uri)
-        return lines
+        return lines_in(lines)
 
-    def _carried(self, files: Files) -> DataFrame | None:
-        """The files of each task, before its rows (`row`)."""
-        pairs = [(uri.rpartition("/")[2], uri, number) for number, uris in enumerate(files) for uri in uris]
-        if not pairs:
-            return None
-        columns = zip(
-            ("file", URI, "task"), zip(*pairs, strict=True), (pa.string(), pa.string(), pa.int32()), strict=True
-        )
-        tasks = frame_of(self.spark, pa.table({name: pa.array(each, kind) for name, each, kind in columns}))
-        paths = sorted({uri for _, uri, _ in pairs})
-        read = self.spark.read.format("binaryFile").option("__globPaths__", False).load(paths)
-        read = read.select(F.regexp_extract("path", "[^/]*$", 0).alias("file"), F.col("content").alias(CONTENT))
-        return read.join(F.broadcast(tasks), "file").drop("file").withColumn("row", F.lit(-1).cast("long"))
+    def _carried(self, files: Files) -> RDD[Any]:
+        """The files, each with the numbers of its tasks."""
+        tasks = defaultdict[str, list[tuple[int, str]]](list)
+        for number, uris in enumerate(files):
+            for uri in uris:
+                tasks[uri.rpartition("/")[2]].append((number, uri))
+        paths = sorted({uri for uris in files for uri in uris})
+        read = self.spark.read.format("binaryFile").option("__globPaths__", False).load(paths).select("path", "content")
+        return read.rdd.flatMap(partial(_of_tasks, tasks))
+
+
+def _of_tasks(tasks: Mapping[str, list[tuple[int, str]]], file: Any) -> list[tuple[int, tuple[str, bytes]]]:
+    path, content = file
+    return [(number, (uri, bytes(content))) for number, uri in tasks[path.rpartition("/")[2]]]
 
 
 def carrying(task: Task, uri: str) -> Task:
     """The task, with its files in a folder of its own."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stand_in, given = stand_in_for(uri), set[str]()
+    def run(given: Iterator[Any]) -> Iterator[Any]:
+        stand_in, rows, carried = stand_in_for(uri), list[pa.RecordBatch](), set[str]()
         try:
-            for lines in task(_without_files(batches, stand_in, given)):
-                nothing = (pa.nulls(len(lines), kind) for kind in (pa.string(), pa.binary()))
-                yield _of_carried([*lines.columns, *nothing])
-            for each in {*stand_in.uris()} - given:
-                content = Path(stand_in.path(each)).read_bytes()
-                yield _of_carried([pa.array([value]) for value in ("file", "", each, content)])
+            for each in given:
+                if isinstance(each, pa.RecordBatch):
+                    rows.append(each)
+                else:
+                    carried.add(each[0])
+                    Path(stand_in.path(each[0])).write_bytes(each[1])
+            yield from task(iter(rows))
+            for made in {*stand_in.uris()} - carried:
+                yield made, Path(stand_in.path(made)).read_bytes()
         finally:
             forget(stand_in)
 
     return run
-
-
-def _of_carried(columns: Sequence[pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(columns, names=CARRIED.names)
-
-
-def _without_files(batches: Iterator[pa.RecordBatch], stand_in: StandIn, given: set[str]) -> Iterator[pa.RecordBatch]:
-    """The rows; files among them go into the folder."""
-    for batch in batches:
-        if URI not in batch.schema.names:
-            yield batch
-            continue
-        for uri, content in zip(batch[URI], batch[CONTENT], strict=True):
-            if uri.is_valid:
-                given.add(uri.as_py())
-                Path(stand_in.path(uri.as_py())).write_bytes(content.as_buffer())
-        yield batch.filter(batch[URI].is_null()).drop_columns([URI, CONTENT])
 
 
 # A lake's tables by Spark: in a schema of a catalog (`schema`, or `catalog.schema`), and frames with rows of files.

@@ -183,7 +183,7 @@ def use(settings: S3Settings) -> None:
 
 
 def with_storage(task: Task, *, in_worker: bool = False) -> Task:
-    """The task for `mapInArrow`, which runs everywhere with the calling process's settings, and with malloc.
+    """The task for `mapPartitions`, which runs everywhere with the calling process's settings, and with malloc.
     `in_worker`: in one of Spark's, which looks for no garbage among its modules: that takes a twelfth of its CPU."""
     settings = _settings
 

@@ -1,4 +1,8 @@
-"""Spark runs the tasks (tasks.py): each is a partition of a frame."""
+"""Spark runs the tasks (tasks.py): each is a partition of an RDD.
+
+A DataFrame would have the same rows. But for its first plan Spark loads and compiles Catalyst: 1.4 CPU seconds of a
+session, in which nothing else needs it when the lake is on a path.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,24 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark import RDD
+from pyspark.sql import SparkSession
 
 from kgroups_spark.sources.files import Task, with_storage
-from kgroups_spark.spark.tasks import COLUMNS, Files, Line, lines_in
+from kgroups_spark.spark.tasks import Files, Line, lines_in
 
-LINES = StructType([StructField(name, StringType(), False) for name in COLUMNS])
 SECONDS_BETWEEN_LOOKS = 1.0
+DESCRIPTION = "spark.job.description"  # in Spark's pages
 
 
 @dataclass(frozen=True)
 class SparkRunner:
-    """Tasks in Spark. `reports`: the columns that a task returns."""
+    """Tasks in Spark."""
 
     spark: SparkSession
-    reports = LINES
 
     @property
     def slots(self) -> int:
@@ -34,24 +38,24 @@ class SparkRunner:
         return str(self.spark.sparkContext.master).startswith("local")
 
     def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
-        return self.collected(self.frame(given, files).mapInArrow(self.function(task), self.reports)) if given else []
+        return self.collected(self.rows(given, files).mapPartitions(self.function(task))) if given else []
 
-    def function(self, task: Task) -> Task:
+    def function(self, task: Task) -> Any:
         return with_storage(task, in_worker=True)
 
-    def collected(self, reports: DataFrame) -> list[Line]:
+    def collected(self, reports: RDD[pa.RecordBatch]) -> list[Line]:
         return lines_in(reports.collect())
 
-    def frame(self, given: Sequence[pa.Table], files: Files = ()) -> DataFrame:
-        """The rows of each table, in their order, in a Spark partition of their own."""
-        shards = rows_by_task(self.spark, given)
-        if len(given) == 1:
-            return shards.coalesce(1)  # keeps the order, without a shuffle
-        return shards.repartitionById(len(given), "task").sortWithinPartitions("row")
+    def rows(self, given: Sequence[pa.Table], files: Files = ()) -> RDD[Any]:
+        """The rows of each table, as record batches in a Spark partition of their own."""
+        return self.spark.sparkContext.parallelize(given, len(given)).flatMap(pa.Table.to_batches)
 
     @contextmanager
     def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
+        context = self.spark.sparkContext
+        description = context.getLocalProperty(DESCRIPTION)
         say(what)
+        context.setLocalProperty(DESCRIPTION, what)
         over = threading.Event()
         watcher = threading.Thread(target=_watch, args=(self.spark, say, what, over), daemon=True)
         watcher.start()
@@ -60,21 +64,7 @@ class SparkRunner:
         finally:
             over.set()
             watcher.join()
-
-
-def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
-    """The rows of all tables, each with the number of its table (`task`) and its number there (`row`)."""
-    return frame_of(spark, pa.concat_tables(map(_numbered, given, range(len(given)))))
-
-
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """The rows as a frame. One chunk: Spark 4.2 loses all rows after an empty chunk of a column, without an error."""
-    return spark.createDataFrame(rows.combine_chunks())
-
-
-def _numbered(table: pa.Table, task: int) -> pa.Table:
-    tasks, rows = pa.array([task] * len(table), pa.int32()), pa.array(range(len(table)), pa.int64())
-    return table.append_column("task", tasks).append_column("row", rows)
+            context.setLocalProperty(DESCRIPTION, description)  # type: ignore[arg-type]
 
 
 def _watch(spark: SparkSession, say: Callable[[str], None], what: str, over: threading.Event) -> None:

@@ -42,8 +42,10 @@ class Runner(Protocol):
         """Reports `what`, and during the block the number of finished tasks."""
 
 
-def lines_in(reported: Iterable[Any]) -> list[Line]:
-    return [(kind, json.loads(payload)) for kind, payload in reported]
+def lines_in(batches: Iterable[pa.RecordBatch]) -> list[Line]:
+    """The lines in what tasks have returned (`line_batch`)."""
+    pairs = (pair for batch in batches for pair in zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True))
+    return [(kind, json.loads(payload)) for kind, payload in pairs]
 
 
 def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
@@ -167,5 +169,4 @@ def _work(run: Task, given: Sequence[pa.Table], taken: Any, there: Any, parent: 
 
 
 def _lines(run: Task, rows: pa.Table) -> list[Line]:
-    pairs = (zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True) for batch in run(iter(rows.to_batches())))
-    return [line for reported in pairs for line in lines_in(reported)]
+    return lines_in(run(iter(rows.to_batches())))

@@ -1,4 +1,4 @@
-"""The steps of an audit as jobs/nightly_audit.py takes them, on frames of this process: its tables are those of
+"""The steps of an audit as jobs/nightly_audit.py takes them, on RDDs of this process: its tables are those of
 `run_audit`, and a pipeline that loses rows or steps does not count."""
 
 from __future__ import annotations
@@ -32,37 +32,36 @@ HOW = How(offsets_partitions=50)
 
 
 @dataclass
-class Frame:
-    """The part of a DataFrame that the job uses: the rows of each task, and the reports of the tasks."""
+class Rdd:
+    """The part of an RDD that the job uses: the record batches of each task."""
 
-    tasks: list[pa.Table]
+    tasks: list[list[pa.RecordBatch]]
 
-    def mapInArrow(self, function, schema):
-        for rows in self.tasks:
-            for batch in function(iter(rows.to_batches())):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    def mapPartitions(self, function):
+        return Rdd([[*function(iter(batches))] for batches in self.tasks])
 
-    def where(self, keep):
-        return Frame([rows.filter(keep) for rows in self.tasks])
+    def map(self, function):
+        return Rdd([[*map(function, batches)] for batches in self.tasks])
+
+    def collect(self):
+        return [batch for batches in self.tasks for batch in batches]
 
 
-class FramesHere(Processes):
-    """The frames of a session, without Spark; the tasks run in this process."""
+class RddsHere(Processes):
+    """The RDDs of a session, without Spark; the tasks run in this process."""
 
-    reports = None
-
-    def frame(self, given, files=()):
-        return Frame(given)
+    def rows(self, given, files=()):
+        return Rdd([table.to_batches() for table in given])
 
     def function(self, task):
         return task
 
     def collected(self, reports):
-        return lines_in(reports)
+        return lines_in(reports.collect())
 
 
-def in_frames(audited):
-    audited.session = Local(audited.session.store, FramesHere(slots=3))
+def in_rdds(audited):
+    audited.session = Local(audited.session.store, RddsHere(slots=3))
     return audited
 
 
@@ -72,7 +71,7 @@ def night(audited, files, pipeline):
 
 
 def ended(step, rows=None):
-    step.end((rows or step.rows).mapInArrow(step.function, step.reports))
+    step.end((rows or step.rows).mapPartitions(step.function))
 
 
 def by_steps(end):
@@ -94,7 +93,7 @@ def by_steps(end):
 
 def test_the_job_makes_the_tables_of_run_audit():
     cuts = random_cuts(FILES, np.random.default_rng(1), nights=3, ranges=1)
-    by_job = in_frames(new_lake())
+    by_job = in_rdds(new_lake())
     for files in files_of_nights(FILES, cuts):
         night(by_job, files, JOB)
     whole = audit_nights(FILES, cuts, HOW)
@@ -107,10 +106,10 @@ def test_the_rows_of_the_steps_are_ranges_and_shards():
     seen = dict[str, pa.Table]()
 
     def shown(name, step):
-        seen[name] = pa.concat_tables(step.rows.tasks)
+        seen[name] = pa.Table.from_batches(step.rows.collect())
         ended(step)
 
-    audited = in_frames(new_lake())
+    audited = in_rdds(new_lake())
     night(audited, FILES, by_steps(shown))
     progress = {each.offsets_partition: each for each in audited.newest.partitions or ()}
     assert sorted(seen["read"]["offsets_partition"].to_pylist()) == sorted(progress)
@@ -126,9 +125,10 @@ def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what
     dropped = min(int(path.partition("-")[2].partition("/")[0]) for path in FILES if path.startswith("__consumer_off"))
 
     def dropping(name, step):
-        ended(step, step.rows.where(pc.field(column) != dropped) if name == what else step.rows)
+        kept = lambda rows: rows.filter(pc.field(column) != dropped) if name == what else rows
+        ended(step, step.rows.map(kept))
 
-    audited = in_frames(new_lake())
+    audited = in_rdds(new_lake())
     with pytest.raises(
         KgroupsError, match=rf"partition {dropped} was not {said} whole: rows of the step were left out"
     ):
@@ -170,7 +170,7 @@ def test_a_pipeline_without_one_of_its_steps_does_not_count(steps, said):
             steps(begun)
             return begun.finish()
 
-    audited = in_frames(new_lake())
+    audited = in_rdds(new_lake())
     with pytest.raises(KgroupsError, match=said):
         night(audited, FILES, pipeline)
     night(audited, FILES, JOB)
@@ -185,5 +185,5 @@ def test_the_job_takes_an_archive_in_a_folder(tmp_path):
     pq.write_table(rows_of(folder), tmp_path / "archive" / "part.parquet")
     for name, given in (("a", {"segments": [str(folder)]}), ("b", {"records": str(tmp_path / "archive")})):
         options = AuditOptions(lake=str(tmp_path / name), release_version="4.4", offsets_partitions=4, **given)
-        assert JOB(Local(runner=FramesHere(slots=1)), options).audit.audit_id == 1
+        assert JOB(Local(runner=RddsHere(slots=1)), options).audit.audit_id == 1
     assert tables(tmp_path / "a") == tables(tmp_path / "b")

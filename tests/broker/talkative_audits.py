@@ -12,22 +12,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kgroups_spark.cli import main as cli
-from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
-from kgroups_spark.cluster.fetch import FetchLimits
-from kgroups_spark.cluster.live_log import Fetcher
-from kgroups_spark.replay.ranges import LogRange, ReadContext
-from kgroups_spark.replay.stages import read_tasks, rows_of_ranges
-from kgroups_spark.sources.files import open_file, with_storage
-from kgroups_spark.sources.partition_log import FetchPiece
+from kgroups_spark.cluster.client_properties import read_properties_file
 from kgroups_spark.spark.data_sources import KafkaRawDataSource
-from kgroups_spark.spark.runner import LINES, SparkRunner
 from kgroups_spark.spark.session import spark_session
 from tests.small_lakes import FOR_SMALL_LAKES
 
@@ -61,16 +52,6 @@ def talkative_session(folder: Path) -> SparkSession:
     )
 
 
-def explain_reading(spark: SparkSession, properties: dict[str, str], bootstrap: str) -> None:
-    """The frame of the stage that reads, in all modes."""
-    context = ReadContext(1, "4.3", open_file, Fetcher(client_properties(bootstrap, properties), FetchLimits()))
-    ranges = [LogRange(0, 0, 0, (FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0),))]
-    task: Any = partial(read_tasks, ranges, context)
-    frame = SparkRunner(spark).frame(rows_of_ranges([ranges])).mapInArrow(with_storage(task), LINES)
-    for mode in MODES:
-        frame.explain(mode)
-
-
 def read_raw(spark: SparkSession, properties: dict[str, str], bootstrap: str) -> None:
     """By `kafka-raw`; the client's properties go in one by one, as options. Prints plans, how many records there are,
     and why a topic that is not there cannot be read."""
@@ -98,7 +79,6 @@ def main(folder: Path, bootstrap: str) -> None:
     for name, value in {"wholeStage": "true", "factoryMode": "FALLBACK"}.items():
         spark.conf.set(f"spark.sql.codegen.{name}", value)
     properties = read_properties_file(str(file))
-    explain_reading(spark, properties, bootstrap)
     read_raw(spark, properties, bootstrap)
     spark.stop()
     sys.stdout.write(f"exit code {code}\n")
