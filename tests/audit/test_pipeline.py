@@ -125,7 +125,9 @@ def test_rows_that_a_pipeline_drops_are_refused_and_the_next_night_has_them(what
     dropped = min(int(path.partition("-")[2].partition("/")[0]) for path in FILES if path.startswith("__consumer_off"))
 
     def dropping(name, step):
-        kept = lambda rows: rows.filter(pc.field(column) != dropped) if name == what else rows
+        def kept(rows):
+            return rows.filter(pc.field(column) != dropped) if name == what else rows
+
         ended(step, step.rows.map(kept))
 
     audited = in_rdds(new_lake())

@@ -328,9 +328,7 @@ class TestLeaderLost:
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
         collectors = {kind: sinks.PartCollector(folder, 1) for kind, folder in folders.items()}
         reported = written(partial(read_tasks, ranges, context), collectors, iter(numbers))
-        lines = [
-            line for lot in reported for line in lines_in(zip(*(column.to_pylist() for column in lot), strict=True))
-        ]
+        lines = lines_in(reported)
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]
