@@ -70,9 +70,6 @@ PER_SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # By default VACUUM lists even a tiny table in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
-    # A union has the partitions of all its frames, one after the other. By default Spark joins them in pairs if the
-    # frames are partitioned alike, such as one task each.
-    "spark.sql.unionOutputPartitioning": "false",
 }
 
 ON_ONE_MACHINE = {
