@@ -52,7 +52,7 @@ def _stat(pid: int) -> list[str]:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"pyspark.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -193,7 +193,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms1g -Xmn512m",
             **FOR_SMALL_LAKES,
-            "spark.python.daemon.module": "tests.small_lakes",
             "spark.ui.retainedJobs": "100",
             "spark.ui.retainedStages": "100",
             "spark.sql.ui.retainedExecutions": "10",

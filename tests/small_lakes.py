@@ -1,4 +1,4 @@
-"""Spark's settings for lakes of a few rows, and its daemon of Python workers for the session of the tests."""
+"""Spark's settings for lakes of a few rows."""
 
 from __future__ import annotations
 
@@ -23,19 +23,3 @@ def environment_of_small_lakes() -> dict[str, str]:
     """Environment variables that give a process's Spark these settings, in addition to options that are already set."""
     settings = [f"-D{name}={value}" for name, value in FOR_SMALL_LAKES.items()]
     return {JVM_OPTIONS: " ".join([*os.environ.get(JVM_OPTIONS, "").split(), *settings])}
-
-
-def daemon() -> None:
-    """Has imported what tasks import. Each worker is a fork of it and imports nothing more: with Spark's own daemon it
-    takes 0.7 s of CPU for that. Spark ends a worker that has had no task for a minute."""
-    import pyspark.worker  # noqa: F401
-    from pyspark.daemon import manager
-
-    import kgroups_spark.replay.stages
-    import kgroups_spark.spark.data_sources  # noqa: F401
-
-    manager()
-
-
-if __name__ == "__main__":
-    daemon()

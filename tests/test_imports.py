@@ -23,7 +23,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
     ".": "api errors",
-    "cli": "open_lake",
+    "cli": "open_lake worker_daemon",
     "lake": "as_of_audit hadoop lake replaced",
     "spark": "data_sources runner session",
     "sql": "by_spark",

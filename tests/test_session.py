@@ -95,6 +95,21 @@ def test_workers_have_arrows_memory_from_malloc_from_their_start(spark):
     assert [row.pool for row in spark.range(1).mapInArrow(pool, "pool string").collect()] == ["system"]
 
 
+@pytest.mark.spark
+def test_workers_are_forks_of_a_process_that_has_what_tasks_import_and_not_pandas(spark):
+    def libraries(_):
+        return Path(f"/proc/{os.getppid()}/maps").read_text()
+
+    [maps] = spark.sparkContext.parallelize([0], 1).map(libraries).collect()
+    assert "/pyarrow/" in maps and "/pandas/" not in maps
+
+
+@pytest.mark.spark
+def test_a_users_functions_on_pandas_run_in_our_own_session(spark):
+    doubled = spark.range(3).mapInPandas(lambda frames: (frame * 2 for frame in frames), "id long")
+    assert [row.id for row in doubled.collect()] == [0, 2, 4]
+
+
 def test_without_a_java_for_spark_no_session_is_started(monkeypatch):
     def no_java():
         raise NoJava("java is Java 11; Spark needs Java 17 or newer")

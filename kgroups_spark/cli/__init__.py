@@ -1,6 +1,6 @@
 """`kgroups`, the command line: one file for each command, and what commands share. No rule of Kafka is here.
 
-entry.py        the process: streams, Ctrl-C, what is imported
+entry.py        the process: streams, Ctrl-C, what is imported; worker_daemon.py: that of Spark's Python workers
 main.py         the list of commands; arguments to a command; a failure to a message and an exit code
 form.py         the form of a command, options that commands share and the readers of their values, moments (`--as-of`)
 open_lake.py    the lake of --lake, by DuckDB or Spark; a Spark session when there is work for it

@@ -83,6 +83,7 @@ ON_ONE_MACHINE = {
     "spark.sql.shuffle.partitions": "2",
     # Tasks import this package from the driver's folder, whether it is installed or not.
     "spark.executorEnv.PYTHONPATH": str(IMPORTED_FROM),
+    "spark.python.daemon.module": "kgroups_spark.cli.worker_daemon",
 }
 
 # A night on one machine ends before the JVM's second compiler pays off: without it the JVM takes half the CPU. With
