@@ -29,9 +29,9 @@ def nightly_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
             # __share_group_state and __transaction_state: the same on a smaller scale, in one action.
             audit.replay_state_logs()
 
-            # Read: bytes -> rows of history. A row of this RDD's batches is a range of one partition's log (range,
-            # offsets_partition, start_offset, end_offset, size_bytes), of segment files or of a live cluster; `task`
-            # spreads the bytes evenly. There is a second action if the log has changed meanwhile.
+            # Read: bytes -> rows of history. The rows of this RDD's record batches are ranges of one partition's log
+            # (range, offsets_partition, start_offset, end_offset, size_bytes), of segment files or of a live cluster.
+            # Each task has about as many bytes. There is a second action if the log has changed meanwhile.
             for ranges in audit.read():
                 ranges.end(ranges.rows.mapPartitions(ranges.function))
 
