@@ -115,14 +115,19 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     )
 
 
+# What replaying a record of history costs, in bytes to read.
+RECORD_BYTES = 100
+
+
 def _tasks(work: AuditWork) -> TaskShards:
-    """The shards of each task. A shard's weight is the bytes to read."""
+    """The shards of each task. A shard's weight is the bytes to read. Small logs are one task."""
     sizes, records = Counter[int](), Counter[int]()
     for each in work.states.shards:
         sizes[each.partition] += sum(log_range.size_bytes for log_range in each.ranges)
     for entry in work.before.state_partitions if work.before else ():
         records[entry.offsets_partition] += entry.end_offset  # at the most
-    tasks = FETCHERS_PER_BROKER if work.is_live else 2 * work.slots
+    size = sizes.total() + RECORD_BYTES * records.total()
+    tasks = FETCHERS_PER_BROKER if work.is_live else work.tasks_for(size)
     of_each = by_weight(sorted(sizes), sizes.__getitem__, tasks)
     return TaskShards(tuple(map(tuple, of_each)), {number: records[number] for number in sizes})
 

@@ -266,6 +266,16 @@ def test_what_asks_for_pandas_still_has_it():
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 int64 2\n", "")
 
 
+def test_what_asks_for_masked_arrays_still_has_them():
+    code = (
+        "import sys, numpy as np, pyarrow as pa; from kgroups_spark.cli.entry import leave_masked_arrays_out;"
+        "leave_masked_arrays_out(); print(pa.array(np.unique([2, 1, 2])).to_pylist(), 'numpy.ma' in sys.modules);"
+        "masked = np.ma.masked_equal([1, 2], 2); print(pa.array(masked).to_pylist(), np.ma.is_masked(masked))"
+    )
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[1, 2] False\n[1, None] True\n", "")
+
+
 def test_garbage_is_looked_for_but_not_among_the_modules():
     code = (
         "import gc; from kgroups_spark.cli import entry, main;"
