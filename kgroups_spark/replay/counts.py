@@ -6,10 +6,10 @@ the replay of the partition, which adds them up.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ class GroupTraffic:
     """Adds up records by group and hour."""
 
     def __init__(self) -> None:
-        self.counts = defaultdict[tuple[GroupKey, int], NDArray[np.int64]](lambda: np.zeros(len(COUNTS), np.int64))
+        self.counts = dict[tuple[GroupKey, int], list[int]]()
 
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
@@ -76,19 +76,24 @@ class GroupTraffic:
         is_transactional = ~is_tombstone & records.is_transactional[rows]
         counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[is_transactional], minlength=cells)
         counts[:, BYTES] = np.bincount(at, weights=size[rows], minlength=cells)
-        for cell in np.nonzero(counts[:, BYTES])[0].tolist():
-            number_of, name = divmod(int(used[cell % width]), len(group_ids))
-            self.counts[(number_of, group_ids[name]), int(hour_values[cell // width])] += counts[cell]
+        cell = np.flatnonzero(counts[:, BYTES])
+        columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts[cell]
+        for number_of, name, hour_of, counted in zip(*(each.tolist() for each in columns), strict=True):
+            self._add((number_of, group_ids[name]), hour_of, counted)
 
     def add_record(self, group: GroupKey, timestamp: int, size_bytes: int) -> None:
         """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
         hour = NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS
-        self.counts[group, hour] += np.array([0, 0, 0, 1, size_bytes])
+        self._add(group, hour, [0, 0, 0, 1, size_bytes])
+
+    def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
+        before = self.counts.get((group, hour))
+        self.counts[group, hour] = counted if before is None else [*map(add, before, counted)]
 
     def rows(self, audit_id: int, partitions: Sequence[int]) -> pa.Table:
         """Rows of `group_traffic`; `partitions`: those of the log."""
         rows = [
-            (partitions[number], group_id, None if hour == NO_HOUR else hour * HOUR_MS, *counts.tolist())
+            (partitions[number], group_id, None if hour == NO_HOUR else hour * HOUR_MS, *counts)
             for ((number, group_id), hour), counts in self.counts.items()
         ]
         return table_of_rows("group_traffic", None, rows, audit_id=audit_id)
