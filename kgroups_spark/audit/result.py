@@ -126,8 +126,7 @@ def _tasks(work: AuditWork) -> TaskShards:
         sizes[each.partition] += sum(log_range.size_bytes for log_range in each.ranges)
     for entry in work.before.state_partitions if work.before else ():
         records[entry.offsets_partition] += entry.end_offset  # at the most
-    size = sizes.total() + RECORD_BYTES * records.total()
-    tasks = FETCHERS_PER_BROKER if work.is_live else work.tasks_for(size)
+    tasks = FETCHERS_PER_BROKER if work.is_live else work.tasks_for(sizes.total() + RECORD_BYTES * records.total())
     of_each = by_weight(sorted(sizes), sizes.__getitem__, tasks)
     return TaskShards(tuple(map(tuple, of_each)), {number: records[number] for number in sizes})
 

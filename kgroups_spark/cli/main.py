@@ -179,14 +179,12 @@ def configured(argv: Sequence[str]) -> list[str]:
 
 def _configuration() -> tuple[str, dict[str, Any]]:
     for file, *keys in ((CONFIGURATION,), ("pyproject.toml", "tool", "kgroups")):
-        try:
-            text = Path(file).read_bytes()
-        except FileNotFoundError:
+        if not Path(file).exists():
             continue
-        import tomllib  # few folders have such a file
+        import tomllib  # slow to import, and few folders have such a file
 
         try:
-            found = tomllib.loads(text.decode())
+            found = tomllib.loads(Path(file).read_text("utf-8"))
         except ValueError as error:
             if file == CONFIGURATION:
                 raise UsageError(f"{file} is no TOML: {error}") from error

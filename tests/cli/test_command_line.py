@@ -276,6 +276,16 @@ def test_what_asks_for_masked_arrays_still_has_them():
     assert (done.returncode, done.stdout, done.stderr) == (0, "[1, 2] False\n[1, None] True\n", "")
 
 
+def test_functions_of_pyarrow_work_without_the_documentation_of_their_options():
+    code = (
+        "import sys; from kgroups_spark.cli.entry import leave_documentation_out; leave_documentation_out();"
+        "import pyarrow.compute as pc; print(pc.round(1.25, ndigits=1).as_py(), 'pydoc' in sys.modules);"
+        "from pyarrow.vendored.docscrape import NumpyDocString; print(NumpyDocString('Sums up.')['Summary'])"
+    )
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1.2 False\n['Sums up.']\n", "")
+
+
 def test_garbage_is_looked_for_but_not_among_the_modules():
     code = (
         "import gc; from kgroups_spark.cli import entry, main;"
