@@ -53,8 +53,10 @@ class GroupTraffic:
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
+        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
+        hours = np.where(records.timestamp < 0, NO_HOUR, np.minimum(records.timestamp, LAST_MS) // HOUR_MS)
         for row, record in others:
-            self.add_record((int(number[row]), record.group_id), int(records.timestamp[row]), int(size[row]))
+            self._add((int(number[row]), record.group_id), int(hours[row]), [0, 0, 0, 1, int(size[row])])
         group_ids, rows = keys.groups, commits.rows
         if not len(rows):
             return
@@ -63,9 +65,7 @@ class GroupTraffic:
         used = np.arange(len(group_ids))
         if int(group.max()) >= len(used):
             used, group = np.unique(group, return_inverse=True)
-        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
-        timestamp, is_tombstone = records.timestamp[rows], commits.is_tombstone
-        hours = np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
+        hours, is_tombstone = hours[rows], commits.is_tombstone
         hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
         width = len(used)
         at = group if hour is None else hour * width + group
@@ -80,11 +80,6 @@ class GroupTraffic:
         columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts[cell]
         for number_of, name, hour_of, counted in zip(*(each.tolist() for each in columns), strict=True):
             self._add((number_of, group_ids[name]), hour_of, counted)
-
-    def add_record(self, group: GroupKey, timestamp: int, size_bytes: int) -> None:
-        """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
-        hour = NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS
-        self._add(group, hour, [0, 0, 0, 1, size_bytes])
 
     def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
         before = self.counts.get((group, hour))
