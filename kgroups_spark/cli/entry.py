@@ -85,8 +85,7 @@ def leave_masked_arrays_out() -> None:
     stand_in: Any = ModuleType("numpy.ma")
     stand_in.MaskedArray, stand_in.is_masked = type("MaskedArray", (), {}), lambda array: False
     stand_in.__getattr__ = lambda name: getattr(import_module("numpy.ma"), name)
-    if "numpy.ma" not in sys.modules:
-        vars(np)["ma"] = stand_in
+    vars(np).setdefault("ma", stand_in)
 
 
 def open_closed_streams() -> None:

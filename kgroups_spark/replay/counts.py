@@ -31,8 +31,6 @@ NO_HOUR = np.iinfo(np.int64).min
 # Summed over rows with the same key.
 COUNTS = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
 
-COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
-
 
 class DecodedChunk(NamedTuple):
     """Decoded records of a joined log, with the number of their partition. `others`: types 2 to 23, with index."""
@@ -70,14 +68,11 @@ class GroupTraffic:
         width = len(used)
         at = group if hour is None else hour * width + group
         cells = width * len(hour_values)
-        counts = np.zeros((cells, 5), np.int64)
-        counts[:, COMMITS] = np.bincount(at[~is_tombstone], minlength=cells)
-        counts[:, TOMBSTONES] = np.bincount(at[is_tombstone], minlength=cells)
-        is_transactional = ~is_tombstone & records.is_transactional[rows]
-        counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[is_transactional], minlength=cells)
-        counts[:, BYTES] = np.bincount(at, weights=size[rows], minlength=cells)
-        cell = np.flatnonzero(counts[:, BYTES])
-        columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts[cell]
+        kinds = ~is_tombstone, is_tombstone, ~is_tombstone & records.is_transactional[rows]
+        size_bytes = np.bincount(at, weights=size[rows], minlength=cells)
+        counts = [*(np.bincount(at[each], minlength=cells) for each in kinds), np.zeros(cells), size_bytes]
+        cell, counts_of_cell = np.flatnonzero(size_bytes), np.stack(counts, axis=1).astype(np.int64)
+        columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts_of_cell[cell]
         for number_of, name, hour_of, counted in zip(*(each.tolist() for each in columns), strict=True):
             self._add((number_of, group_ids[name]), hour_of, counted)
 
