@@ -116,13 +116,14 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
 
 
 def _tasks(work: AuditWork) -> TaskShards:
-    """The shards of each task. A shard's weight is the bytes to read."""
+    """The shards of each task. A shard's weight is the bytes to read. Small logs are one task."""
     sizes, records = Counter[int](), Counter[int]()
     for each in work.states.shards:
         sizes[each.partition] += sum(log_range.size_bytes for log_range in each.ranges)
     for entry in work.before.state_partitions if work.before else ():
         records[entry.offsets_partition] += entry.end_offset  # at the most
-    tasks = FETCHERS_PER_BROKER if work.is_live else 2 * work.slots
+    # Replaying a record of history costs as much as reading a hundred bytes.
+    tasks = FETCHERS_PER_BROKER if work.is_live else work.tasks_for(sizes.total() + 100 * records.total())
     of_each = by_weight(sorted(sizes), sizes.__getitem__, tasks)
     return TaskShards(tuple(map(tuple, of_each)), {number: records[number] for number in sizes})
 
@@ -405,18 +406,18 @@ def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
     columns = facts.columns
     rows, _ = attempt("keeping findings", lambda: _found_before_as_now(work, facts))
     if rows is None:
-        found, failure = attempt("looking for findings", lambda: look(evidence_of(work, facts, result)))
-        if found is None:
-            columns["notes"] += (failure,)
-            return
-        rows, failure = attempt("writing findings", lambda: findings_table(found.findings, work.audit_id))
-        if rows is None:
-            columns["notes"] += (failure,)
-            return
-        columns["notes"] += tuple(found.notes)
-    # Not in an attempt: an audit that lost its claim ends here.
-    work.writer.append_table(FINDINGS, rows)
-    columns["rows_added"][FINDINGS] = rows.num_rows
+        found, failure = attempt("looking for findings", lambda: _found_now(work, facts, result))
+        rows, notes = found or (None, [failure])
+        columns["notes"] += tuple(notes)
+    if rows is not None:
+        # Not in an attempt: an audit that lost its claim ends here.
+        work.writer.append_table(FINDINGS, rows)
+        columns["rows_added"][FINDINGS] = rows.num_rows
+
+
+def _found_now(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> tuple[pa.Table, Sequence[str | None]]:
+    found = look(evidence_of(work, facts, result))
+    return findings_table(found.findings, work.audit_id), found.notes
 
 
 def _found_before_as_now(work: AuditWork, facts: LedgerFacts) -> pa.Table | None:

@@ -360,8 +360,11 @@ class AuditWork:
         if self.is_live:
             return ranges_by_fetcher(whole)
         ranges = cut(whole, self.slots)
-        total = sum(log_range.size_bytes for log_range in ranges)
-        return ranges_by_task(ranges, max(1, min(2 * self.slots, -(-total // SMALLEST_TASK_BYTES)))) if ranges else []
+        return ranges_by_task(ranges, self.tasks_for(sum(log_range.size_bytes for log_range in ranges)))
+
+    def tasks_for(self, size_bytes: int) -> int:
+        """The number of tasks for a part of the log."""
+        return max(1, min(2 * self.slots, -(-size_bytes // SMALLEST_TASK_BYTES)))
 
     @property
     def reading(self) -> str:

@@ -12,10 +12,10 @@ import contextlib
 import errno
 import os
 import sys
-import tomllib
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -179,12 +179,13 @@ def configured(argv: Sequence[str]) -> list[str]:
 
 def _configuration() -> tuple[str, dict[str, Any]]:
     for file, *keys in ((CONFIGURATION,), ("pyproject.toml", "tool", "kgroups")):
-        try:
-            with open(file, "rb") as opened:
-                found = tomllib.load(opened)
-        except FileNotFoundError:
+        if not Path(file).exists():
             continue
-        except tomllib.TOMLDecodeError as error:
+        import tomllib  # slow to import, and few folders have such a file
+
+        try:
+            found = tomllib.loads(Path(file).read_text("utf-8"))
+        except ValueError as error:
             if file == CONFIGURATION:
                 raise UsageError(f"{file} is no TOML: {error}") from error
             continue

@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import re
-import secrets
 import sys
 import textwrap
 import time
@@ -467,7 +466,7 @@ def _write_local(output: Path, content: bytes) -> None:
         return
     output = _followed(output)
     # The name cannot be guessed, and an existing file or link of that name is refused.
-    part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+    part = output.with_name(f".{output.name}.{os.urandom(8).hex()}")
     file = part.open("xb")
     try:
         with file:

@@ -114,11 +114,9 @@ def connect(folder: str, memory: str = "160MB") -> DuckDBPyConnection:
     """DuckDB. `folder`: for rows that do not fit into its memory."""
     import duckdb
 
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
     # Most of the driver's memory is for Spark: DuckDB writes rows beyond this limit to files.
-    connection.execute("SET memory_limit = $memory", {"memory": memory})
-    connection.execute("SET temp_directory = $folder", {"folder": folder})
+    connection = duckdb.connect(config={"memory_limit": memory, "temp_directory": folder})
+    connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
     return connection
 
 

@@ -159,7 +159,6 @@ def make_readable(lake: Lake) -> None:
 
 def _tasks_see(lake: Lake) -> bool:
     uri = f"{lake.uri}/audits/_delta_log"
-    tasks = min(lake.runner.slots, MOST_PROBES)
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage, folder = file_system(uri)
@@ -168,7 +167,7 @@ def _tasks_see(lake: Lake) -> bool:
         yield line_batch([])
 
     try:
-        lake.runner.map(look, numbers(tasks))
+        lake.runner.map(look, numbers(min(lake.runner.slots, MOST_PROBES)))
     except Exception:  # any error of the storage
         return False
     return True

@@ -6,10 +6,10 @@ the replay of the partition, which adds them up.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +31,6 @@ NO_HOUR = np.iinfo(np.int64).min
 # Summed over rows with the same key.
 COUNTS = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
 
-COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
-
 
 class DecodedChunk(NamedTuple):
     """Decoded records of a joined log, with the number of their partition. `others`: types 2 to 23, with index."""
@@ -48,13 +46,15 @@ class GroupTraffic:
     """Adds up records by group and hour."""
 
     def __init__(self) -> None:
-        self.counts = defaultdict[tuple[GroupKey, int], NDArray[np.int64]](lambda: np.zeros(len(COUNTS), np.int64))
+        self.counts = dict[tuple[GroupKey, int], list[int]]()
 
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
+        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
+        hours = np.where(records.timestamp < 0, NO_HOUR, np.minimum(records.timestamp, LAST_MS) // HOUR_MS)
         for row, record in others:
-            self.add_record((int(number[row]), record.group_id), int(records.timestamp[row]), int(size[row]))
+            self._add((int(number[row]), record.group_id), int(hours[row]), [0, 0, 0, 1, int(size[row])])
         group_ids, rows = keys.groups, commits.rows
         if not len(rows):
             return
@@ -63,32 +63,27 @@ class GroupTraffic:
         used = np.arange(len(group_ids))
         if int(group.max()) >= len(used):
             used, group = np.unique(group, return_inverse=True)
-        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
-        timestamp, is_tombstone = records.timestamp[rows], commits.is_tombstone
-        hours = np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
+        hours, is_tombstone = hours[rows], commits.is_tombstone
         hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
         width = len(used)
         at = group if hour is None else hour * width + group
         cells = width * len(hour_values)
-        counts = np.zeros((cells, 5), np.int64)
-        counts[:, COMMITS] = np.bincount(at[~is_tombstone], minlength=cells)
-        counts[:, TOMBSTONES] = np.bincount(at[is_tombstone], minlength=cells)
-        is_transactional = ~is_tombstone & records.is_transactional[rows]
-        counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[is_transactional], minlength=cells)
-        counts[:, BYTES] = np.bincount(at, weights=size[rows], minlength=cells)
-        for cell in np.nonzero(counts[:, BYTES])[0].tolist():
-            number_of, name = divmod(int(used[cell % width]), len(group_ids))
-            self.counts[(number_of, group_ids[name]), int(hour_values[cell // width])] += counts[cell]
+        kinds = ~is_tombstone, is_tombstone, ~is_tombstone & records.is_transactional[rows]
+        size_bytes = np.bincount(at, weights=size[rows], minlength=cells)
+        counts = [*(np.bincount(at[each], minlength=cells) for each in kinds), np.zeros(cells), size_bytes]
+        cell, counts_of_cell = np.flatnonzero(size_bytes), np.stack(counts, axis=1).astype(np.int64)
+        columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts_of_cell[cell]
+        for number_of, name, hour_of, counted in zip(*(each.tolist() for each in columns), strict=True):
+            self._add((number_of, group_ids[name]), hour_of, counted)
 
-    def add_record(self, group: GroupKey, timestamp: int, size_bytes: int) -> None:
-        """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
-        hour = NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS
-        self.counts[group, hour] += np.array([0, 0, 0, 1, size_bytes])
+    def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
+        before = self.counts.get((group, hour))
+        self.counts[group, hour] = counted if before is None else [*map(add, before, counted)]
 
     def rows(self, audit_id: int, partitions: Sequence[int]) -> pa.Table:
         """Rows of `group_traffic`; `partitions`: those of the log."""
         rows = [
-            (partitions[number], group_id, None if hour == NO_HOUR else hour * HOUR_MS, *counts.tolist())
+            (partitions[number], group_id, None if hour == NO_HOUR else hour * HOUR_MS, *counts)
             for ((number, group_id), hour), counts in self.counts.items()
         ]
         return table_of_rows("group_traffic", None, rows, audit_id=audit_id)

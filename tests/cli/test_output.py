@@ -330,7 +330,7 @@ def test_a_symlink_planted_at_the_temporary_name_is_not_followed(tmp_path, monke
         (tmp_path / name).symlink_to(theirs)
     write_file(str(output), b"new")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
-    monkeypatch.setattr("kgroups_spark.cli.output.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("os.urandom", lambda _: b"\0")
     with pytest.raises(KgroupsError, match="File exists"):
         write_file(str(output), b"newer")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")

@@ -62,7 +62,7 @@ def test_findings_that_the_table_refuses_leave_a_note(monkeypatch: pytest.Monkey
     monkeypatch.setattr(result, "look", lambda _: finders.Found([*GOOD, BAD], []))
     appended, columns = found()
     assert (appended, columns["rows_added"]) == ([], {"groups": 1})
-    assert [note.partition(" (")[0] for note in columns["notes"]] == ["before", "writing findings failed"]
+    assert [note.partition(" (")[0] for note in columns["notes"]] == ["before", "looking for findings failed"]
 
 
 def test_a_failure_of_duckdb_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
--- warning by share_partitions: a share group's window is full: its consumers receive no new records
+-- warning by cluster_facts: a share group's window is full: its consumers receive no new records
 -- of all partitions
 -- Share group {group_id} has at least {window_records:counted record} between the start offset {start_offset} and the last one
 -- whose state is stored, in {partitions:some}, and may have {record_locks} (share.partition.max.record.locks). Brokers acquire no
