@@ -8,9 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 from kgroups_spark.spark.interruption import how_it_ended, interruptible
 
@@ -49,8 +47,6 @@ def importing() -> Iterator[None]:
     # Modules stay: looking for garbage among them, now and later, would cost a tenth of the imports.
     gc.disable()
     leave_pandas_out()
-    leave_masked_arrays_out()
-    leave_documentation_out()
     yield
     gc.freeze()
     gc.enable()
@@ -66,26 +62,6 @@ def leave_pandas_out() -> None:
         pa.array([])
     finally:
         sys.meta_path.remove(_NoPandas)
-
-
-def leave_documentation_out() -> None:
-    """Has pyarrow not parse the documentation of its options, to add it to that of its functions: 20 ms of CPU."""
-    parser: Any = SimpleNamespace(NumpyDocString=lambda text: {"Parameters": []})
-    sys.modules["pyarrow.vendored.docscrape"] = parser
-    import pyarrow.compute  # noqa: F401
-
-    del sys.modules["pyarrow.vendored.docscrape"]
-
-
-def leave_masked_arrays_out() -> None:
-    """Has pyarrow not import NumPy's masked arrays, of which there are none until somebody does: 40 ms of CPU. It looks
-    for them whenever it gets an array."""
-    import numpy as np
-
-    stand_in: Any = ModuleType("numpy.ma")
-    stand_in.MaskedArray, stand_in.is_masked = type("MaskedArray", (), {}), lambda array: False
-    stand_in.__getattr__ = lambda name: getattr(import_module("numpy.ma"), name)
-    vars(np).setdefault("ma", stand_in)
 
 
 def open_closed_streams() -> None:
