@@ -99,13 +99,17 @@ def forgetful_log(seed: int, partition: int = 0) -> Files:
             ends_at[step] = step + rng.randrange(1, 4)
             data += _batch(offset, records, TRANSACTIONAL, step)
         else:
-            data += batch(offset, records)
+            data += _batch(offset, records)
         offset += len(records)
     return {f"__consumer_offsets-{partition}/00000000000000000000.log": data}
 
 
-def _batch(offset: int, records: list[KeyValue], attributes: int, producer_id: int) -> bytes:
-    return batch(offset, records, attributes=attributes, producer_id=producer_id, producer_epoch=0)
+def _batch(offset: int, records: list[KeyValue], attributes: int = 0, producer_id: int = -1) -> bytes:
+    """At a time of its own: the cleaner may remove a batch and leave another one of the same bytes, and the next night
+    would take the log for another one."""
+    epoch = 0 if producer_id >= 0 else -1
+    times = {"base_timestamp": 1000 + offset, "max_timestamp": 2000 + offset}
+    return batch(offset, records, attributes=attributes, producer_id=producer_id, producer_epoch=epoch, **times)
 
 
 def forgetful_night(log: GrowingLog, nights_left: int, rounds: int = 3) -> None:
