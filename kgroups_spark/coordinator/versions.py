@@ -113,14 +113,13 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
     elif group is not None and not isinstance(group, ClassicGroup):
         members_now = member_facts(group, member_id)
     versions: list[Version] = []
-    if group is None:
-        if was is not None:
-            names = (was.group_id, was.group_type, "Dead", was.is_simple)
-            versions.append(_at(place, GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)))
-    else:
+    if group is not None:
         row = group.row(0)
         if row.version != start.row:
             versions.append(_at(place, row))
+    elif was is not None:
+        names = (was.group_id, was.group_type, "Dead", was.is_simple)
+        versions.append(_at(place, GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)))
     changed, gone = [*members_now], [*members_before]
     if not members_before.keys().isdisjoint(members_now):  # else each member joined or left
         changed = [member for member, facts in members_now.items() if members_before.get(member) != facts]
