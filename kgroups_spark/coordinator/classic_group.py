@@ -262,25 +262,22 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
     return orjson.dumps([{"topic": topic, "partition": number} for topic, number in assigned]).decode()
 
 
-def check_members(release: Release, group_id: str, value: dict[str, Any]) -> None:
+def check_members(group: ClassicGroup) -> None:
     """Raises ReplayFailure if Kafka's ClassicGroup.add (GroupMetadata.add) refuses one of the value's members."""
-    members = value["members"]
-    if isinstance(members, SnapshotMembers):
-        all_instances, all_ids = members.texts("group_instance_id"), members.ids()
-    else:
-        all_instances = [member["groupInstanceId"] for member in members]
-        all_ids = [member["memberId"] for member in members]
-    instances = [instance for instance in all_instances if instance is not None]
-    if release.repeated_instance_id_fails and len(set(instances)) < len(instances):
+    on_demand, members = group.members_on_demand, group.member_list
+    column = on_demand.texts("group_instance_id") if on_demand else [each["groupInstanceId"] for each in members]
+    instances = [instance for instance in column if instance is not None]
+    if group.release.repeated_instance_id_fails and len(set(instances)) < len(instances):
         instance, _ = Counter(instances).most_common(1)[0]
         raise ReplayFailure(
-            f"Static member with groupInstanceId={instance} cannot be added to group {group_id} "
+            f"Static member with groupInstanceId={instance} cannot be added to group {group.group_id} "
             "since it is already a member."
         )
     # Kafka counts a repeated member's protocols twice, then finds none that all support and refuses the next.
-    ids = all_ids[:-1]
-    if release.repeated_member_id_fails and len(set(ids)) < len(ids):
-        raise ReplayFailure(f"None of the protocols of a member of group {group_id} can be supported.")
+    if group.release.repeated_member_id_fails and len(group.member_numbers) < len(members):
+        ids = on_demand.ids() if on_demand else [each["memberId"] for each in members]
+        if len({*ids[:-1]}) < len(ids) - 1:
+            raise ReplayFailure(f"None of the protocols of a member of group {group.group_id} can be supported.")
 
 
 def check_subscriptions(value: dict[str, Any]) -> None:

@@ -171,10 +171,10 @@ class Groups:
             if self.release.simple_groups_follow_offsets and self.has_offsets(group_id):
                 self.groups[group_id] = ClassicGroup(self.release, group_id)
             return
-        check_members(self.release, group_id, value)
+        group = ClassicGroup(self.release, group_id, value, value_version or 0)
+        check_members(group)
         if self.release.damaged_subscription_fails and not self.release.replaces_group_before_parsing:
             check_subscriptions(value)
-        group = ClassicGroup(self.release, group_id, value, value_version or 0)
         group.log_offset = log_offset
         self.groups[group_id] = group
         if self.release.damaged_subscription_fails and self.release.replaces_group_before_parsing:

@@ -4,7 +4,7 @@ a later record may add. A removed row has its name and `is_removed`; a removed g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -85,6 +85,7 @@ class MemberVersions(NamedTuple):
 
 
 Version = GroupRow | MemberRow | MemberVersions
+Row = TypeVar("Row", GroupRow, MemberRow)
 
 
 class Before(NamedTuple):
@@ -112,15 +113,13 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
     elif group is not None and not isinstance(group, ClassicGroup):
         members_now = member_facts(group, member_id)
     versions: list[Version] = []
-    if group is None:
-        if was is not None:
-            names = (was.group_id, was.group_type, "Dead", was.is_simple)
-            row = GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)
-            versions.append(row._replace(**place._asdict()))
-    else:
+    if group is not None:
         row = group.row(0)
         if row.version != start.row:
-            versions.append(row._replace(**place._asdict()))
+            versions.append(_at(place, row))
+    elif was is not None:
+        names = (was.group_id, was.group_type, "Dead", was.is_simple)
+        versions.append(_at(place, GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)))
     changed, gone = [*members_now], [*members_before]
     if not members_before.keys().isdisjoint(members_now):  # else each member joined or left
         changed = [member for member, facts in members_now.items() if members_before.get(member) != facts]
@@ -130,11 +129,15 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         numbers = [*map(group.member_numbers.__getitem__, changed)]
         return versions + ([MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else [])
     if group is not None:
-        rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
-        versions += [row._replace(**place._asdict()) for row in rows]
+        versions += [_at(place, group.member_row(place.offsets_partition, member, topics)) for member in changed]
     if gone and isinstance(was, ClassicGroup) and was.members_on_demand is not None:
         return [*versions, MemberVersions(*place, group_id, None, [], gone)]
     return versions + [*_removed_members(place, group_id, gone)]
+
+
+def _at(place: Place, row: Row) -> Row:
+    """The row at that place. _replace takes several times as long."""
+    return type(row)(place.offsets_partition, *row[1:-3], place.log_offset, place.log_timestamp, row.is_removed)
 
 
 def _removed_members(place: Place, group_id: str, gone: list[str]) -> list[MemberRow]:

@@ -239,8 +239,8 @@ def _skip(lengths: dict[int, NDArray], steps: list[Step], position: Positions, l
     width, the number at each byte."""
     for skipped, _, width, scale in steps:
         at = np.minimum(position + skipped, limit) if skipped else position
-        length = np.maximum(lengths[width][at].astype(np.int64) * scale, 0)
-        position = np.minimum(at + width + length, limit)
+        length = np.maximum(lengths[width][at].astype(np.int64), 0)
+        position = np.minimum(at + width + (length if scale == 1 else length * scale), limit)
     return position
 
 
@@ -349,7 +349,7 @@ class _Rows(LockStep):
             return ["null"]
         if field.element == "string":
             text = self.text(np.maximum(length, 0))
-            if not is_nullable:
+            if not (length < 0).any():
                 return ['"', text, '"']
             text = pc.binary_join_element_wise('"', text, '"', "")
         else:
@@ -375,11 +375,13 @@ class _Rows(LockStep):
         at, row = self.walk(field, version, count)
         elements = _Rows(self.data, at, self.end[row])
         if field.fields:
-            texts = elements.struct(field.fields, version)
+            joined = _lists(elements.struct(field.fields, version), count)
         else:
-            texts = _joined(['"', elements.text(elements.length("int16", False)), '"'], len(at))
+            texts = elements.text(elements.length("int16", False))
+            joined = _joined(['"', _lists(texts, count, '","'), '"'], len(count))
+            joined = pc.if_else(pa.array(count > 0), joined, "") if (count == 0).any() else joined
         self.is_plain[row[~elements.is_plain]] = False
-        return _lists(texts, count)
+        return joined
 
     def _blob(self, field: Field) -> pa.Array:
         """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
@@ -411,9 +413,9 @@ def _number_texts(values: NDArray[np.int64]) -> pa.Array:
     return encoded.dictionary.cast(pa.string()).take(encoded.indices)
 
 
-def _lists(texts: pa.Array, count: Positions) -> pa.Array:
-    """Consecutive texts joined by commas, `count[i]` of them in row i."""
-    return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), ",")
+def _lists(texts: pa.Array, count: Positions, separator: str = ",") -> pa.Array:
+    """Consecutive texts joined, `count[i]` of them in row i."""
+    return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), separator)
 
 
 def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
