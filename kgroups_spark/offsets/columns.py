@@ -341,7 +341,10 @@ def _unique(numbers: I64) -> tuple[I64, I64]:
 
 def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
     """TIMESTAMPs, which are exact to the millisecond, as epoch ms; nulls stay."""
-    return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
+    if not pa.types.is_timestamp(times.type) or times.null_count == len(times):
+        return times.cast(pa.int64())
+    # NumPy divides by a constant in a tenth of Arrow's time.
+    return pa.chunked_array([pa.array(numbers(times) // 1000, mask=~is_given(times) if times.null_count else None)])
 
 
 # Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
@@ -388,6 +391,8 @@ ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
 def is_from(rows: pa.Table, border: Border) -> Flags:
     """Whether each row's slot is the border or comes after it."""
     group = _compared(rows["group_id"], border.group_id)
+    if border == Border(border.group_id):
+        return group >= 0
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):
@@ -442,10 +447,13 @@ def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
 
 
 def _sizes(pieces: Iterable[pa.Table], columns: list[str]) -> dict[Border, int]:
-    """The number of rows of each group, or of each slot."""
+    """The number of rows of each group, or of each slot. Rows of one slot are mostly together."""
     sizes = Counter[Border]()
     for rows in pieces:
-        counted = rows.unify_dictionaries().combine_chunks().group_by(columns).aggregate([([], "count_all")])
-        *borders, counts = (counted[name].to_pylist() for name in (*columns, "count_all"))
-        sizes.update(dict(zip(map(Border, *borders), counts, strict=True)))
+        values = [one_array(rows[name]) for name in columns]
+        codes = (each.indices if pa.types.is_dictionary(each.type) else each for each in values)
+        heads = np.flatnonzero(starts_of(*(each.to_numpy() for each in codes)))
+        borders = zip(*(each.take(pa.array(heads)).to_pylist() for each in values), strict=True)
+        for border, count in zip(borders, np.diff(np.append(heads, len(rows))).tolist(), strict=True):
+            sizes[Border(*border)] += count
     return sizes

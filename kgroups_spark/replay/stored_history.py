@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
@@ -35,7 +35,7 @@ from kgroups_spark.replay.corrections import CorrectedAt, corrections_of
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.state import ENTRIES
 from kgroups_spark.tables.definitions import KEEP, REREAD
-from kgroups_spark.tables.rows import no_rows, sorted_by
+from kgroups_spark.tables.rows import in_one_chunk, no_rows, sorted_by, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # In place of an offsets partition: all that a reader has.
@@ -43,6 +43,8 @@ ALL_SHARDS = -1
 # The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
 # 200 bytes each. Each lot opens all files again: of a lake that has those of every night, of a night only its own.
 OF_HISTORY, OF_NIGHT = 1_000_000, 1 << 17
+# Row groups of files: paths, with the numbers of the groups.
+RowGroups: TypeAlias = "list[tuple[str, list[int]]]"
 # A task has one core. Several files are requested at a time, because storage may answer late.
 _SCAN = {"use_threads": False, "fragment_readahead": 4, "batch_readahead": 1}
 
@@ -87,15 +89,20 @@ class StoredTable(NamedTuple):
         return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
 
     def rows(
-        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
+        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, groups: RowGroups | None = None
     ) -> pa.Table:
-        """The rows of these shards and slots in its files; `columns` None: all columns. Only one shard has ranges."""
-        return pa.concat_tables(self.pieces(numbers, slots, columns))
+        """The rows of these shards and slots in its files. Only one shard has ranges."""
+        return pa.concat_tables(self.pieces(numbers, slots, groups=groups))
 
     def pieces(
-        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
+        self,
+        numbers: Collection[int],
+        slots: SlotRange = EVERY_SLOT,
+        columns: Sequence[str] | None = None,
+        groups: RowGroups | None = None,
     ) -> Iterator[pa.Table]:
-        """The same rows, piece by piece; the first one is empty."""
+        """The same rows, piece by piece; the first one is empty. `groups`: those that may have these slots, if they
+        are known."""
         wanted, names = pc.field(self.shard).isin(sorted(numbers)), list(columns or self.columns)
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
@@ -105,15 +112,10 @@ class StoredTable(NamedTuple):
                 yield pa.Table.from_batches([batch])
             return
         (number,) = numbers
-        wanted &= from_border(slots.low)
-        if slots.high is not None:
-            wanted &= ~from_border(slots.high)
-        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
-        # it compares texts row by row, which costs more than to compare those of the dictionaries.
-        plain = dataset_of(self.name, self.uri, paths)
-        chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
+        if groups is None:
+            groups = self.row_groups(number, [slots])[slots]
         make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
-        fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+        fragments = [make(path, row_groups=some) for path, some in groups]
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
         # A local disk answers at once, and a file that waits has a row group in memory.
         is_local = isinstance(dataset.filesystem, pa.fs.LocalFileSystem)
@@ -121,8 +123,23 @@ class StoredTable(NamedTuple):
         for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **scan):
             rows = pa.Table.from_batches([batch])
             is_in = slots.includes(rows) & (rows[self.shard].to_numpy() == number)
+            some = where(rows.select(names), is_in)
             # Copied, so that the memory of the row group is free.
-            yield rows.select(names).filter(pa.array(is_in))
+            yield pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
+
+    def row_groups(self, number: int, ranges: Iterable[SlotRange]) -> dict[SlotRange, RowGroups]:
+        """For each range of slots, the row groups that may have rows of it and of this shard."""
+        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
+        # it compares texts row by row, which costs more than to compare those of the dictionaries.
+        plain = dataset_of(self.name, self.uri, [file.path for file in self.files if file.may_have([number])])
+        files, found = list(plain.get_fragments()), dict[SlotRange, RowGroups]()
+        for slots in ranges:
+            wanted = (pc.field(self.shard) == number) & from_border(slots.low)
+            if slots.high is not None:
+                wanted &= ~from_border(slots.high)
+            chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in files)
+            found[slots] = [(path, [group.id for group in groups]) for path, groups in chosen if groups]
+        return found
 
 
 class TaskShards(NamedTuple):
@@ -179,6 +196,8 @@ class PartReader:
         self._at_once, self._is_large = at_once, is_large
         # By table: the slot range that was read last, and its rows by shard.
         self._last: dict[str, tuple[SlotRange, pa.Table]] = {}
+        # By table: the row groups of each large range, so that footers are not read again for each.
+        self._groups: dict[str, dict[SlotRange, RowGroups]] = {}
         # The ranges of slots of a large shard that are read at once.
         self._large: list[SlotRange] = []
 
@@ -187,7 +206,10 @@ class PartReader:
         read = next((each for each in self._large if slots != EVERY_SLOT and each.has(slots.low)), EVERY_SLOT)
         if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
-            whole = table.rows(self.shards, read)
+            if read != EVERY_SLOT and table.label not in self._groups:
+                self._groups[table.label] = table.row_groups(self.shards[0], self._large)
+            groups = self._groups[table.label][read] if read != EVERY_SLOT else None
+            whole = in_one_chunk(table.rows(self.shards, read, groups))
             self._last[table.label] = read, whole if len(self.shards) == 1 else sorted_by(whole, table.shard)
         rows = self._last[table.label][1]
         if only != ALL_SHARDS and len(self.shards) > 1:
@@ -200,6 +222,7 @@ class PartReader:
         if self._is_large:
             at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
             ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once)
+            self._groups.clear()
             return ranges
         rows = self.rows(commits, only)
         return (

@@ -125,11 +125,11 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 def in_one_chunk(rows: pa.Table) -> pa.Table:
     """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
-    columns, names = [], rows.column_names
+    columns, schema = [], rows.schema
     while rows.num_columns:
         columns.append(pa.chunked_array([one_array(rows.column(0))]))
         rows = rows.remove_column(0)
-    return pa.table(columns, names)
+    return pa.table(columns, schema=schema)
 
 
 def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> NDArray[np.int64]:
