@@ -77,8 +77,9 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
     missing = out_of_range(ms)
     if none is not None:
         missing |= none
-    micros = np.where(missing, 0, ms) * 1000
-    return pa.array(micros, mask=missing if missing.any() else None).cast(TIMESTAMP)
+    if missing.all():
+        return pa.nulls(len(ms), TIMESTAMP)
+    return pa.array(ms * 1000, mask=missing if missing.any() else None).cast(TIMESTAMP)
 
 
 def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
