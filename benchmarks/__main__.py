@@ -30,6 +30,7 @@ from unittest import mock
 from benchmarks import nights
 from benchmarks.generate_log import SLOTS_PER_GROUP, Shape, generate, generate_live, generate_rebalance
 from benchmarks.wire import CODECS
+from kgroups_spark.sources.files import OF_MALLOC, POOL
 
 HERE = Path(__file__).parent
 PACKAGES = ("numpy", "pyarrow", "pyspark", "delta-spark", "crc32c", "zstandard", "lz4", "orjson")
@@ -122,8 +123,10 @@ def _log(work: Path, shape: Shape, generator: Callable[[Path, Shape], int] = gen
 def _decode_and_replay(options: argparse.Namespace, work: Path) -> list[Ratio]:
     log, peer, rounds = _log(work, _shape(options, options.records)), work / "franz_go", options.rounds
     subprocess.run(["go", "build", "-o", peer, "."], cwd=HERE / "peers" / "franz_go", check=True)
+    # The memory of a worker of Spark, in which all decoding is done.
+    memory = [f"{name}={value}" for name, value in {POOL: "system", **OF_MALLOC}.items()]
     commands = {
-        "ours": [sys.executable, "-m", "benchmarks.decode_and_replay", str(log)],
+        "ours": ["env", *memory, sys.executable, "-m", "benchmarks.decode_and_replay", str(log)],
         "franz-go": [str(peer), str(log)],
     }
     seconds: dict[str, list[float]] = {name: [] for name in commands}

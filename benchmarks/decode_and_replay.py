@@ -16,21 +16,24 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.releases import NEWEST, Topics, release
-from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-from kgroups_spark.offsets.columns import JoinedLog
-from kgroups_spark.offsets.replay import replay_offsets
-from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay.groups import ShardHistory
-from kgroups_spark.replay.range_decoder import RangeDecoder
-from kgroups_spark.replay.ranges import LogRange, ReadContext
-from kgroups_spark.replay.shard import Night, ShardReplay
-from kgroups_spark.replay.stages import no_cycle_collector
-from kgroups_spark.replay.state import LogState
-from kgroups_spark.sources.files import open_file
-from kgroups_spark.sources.segment_log import SegmentLog
-from kgroups_spark.sources.segments import PartitionCopy, find_partitions
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.cli.entry import importing
+
+with importing():  # as `kgroups` does
+    from kgroups_spark.coordinator.releases import NEWEST, Topics, release
+    from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+    from kgroups_spark.offsets.columns import JoinedLog
+    from kgroups_spark.offsets.replay import replay_offsets
+    from kgroups_spark.offsets.state import OffsetState
+    from kgroups_spark.replay.groups import ShardHistory
+    from kgroups_spark.replay.range_decoder import RangeDecoder
+    from kgroups_spark.replay.ranges import LogRange, ReadContext
+    from kgroups_spark.replay.shard import Night, ShardReplay
+    from kgroups_spark.replay.stages import no_cycle_collector
+    from kgroups_spark.replay.state import LogState
+    from kgroups_spark.sources.files import open_file
+    from kgroups_spark.sources.segment_log import SegmentLog
+    from kgroups_spark.sources.segments import PartitionCopy, find_partitions
+    from kgroups_spark.tables.schemas import arrow_schema
 
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 

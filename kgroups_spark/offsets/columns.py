@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables.rows import by_name, constant, is_given, numbers, one_array, where, with_columns
+from kgroups_spark.tables.rows import by_name, constant, flags, is_given, numbers, one_array, where, with_columns
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -413,8 +413,8 @@ def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
     encoded = one_array(texts)
     # The dictionary has few texts, and the column many rows.
-    of_dictionary = np.array([(each > text) - (each < text) for each in encoded.dictionary.to_pylist()], np.int8)
-    return np.asarray(of_dictionary[encoded.indices.to_numpy()])
+    after, before = (flags(compare(encoded.dictionary, text)) for compare in (pc.greater, pc.less))
+    return np.asarray((after.astype(np.int8) - before)[encoded.indices.to_numpy()])
 
 
 def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:

@@ -165,7 +165,8 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     """Reads and folds the slots of a range."""
     saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
     # The records of a saved state are as its release read them.
-    records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(wanted), release)]))
+    parts = [saved, history_records(history.commits(wanted), release)]
+    records = in_one_chunk(pa.concat_tables([each for each in parts if len(each)] or parts))
     keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
     version, is_transactional = numbers(records["value_version"], none=-1), flags(records["is_transactional"])
