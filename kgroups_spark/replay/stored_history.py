@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache, partial, reduce
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -43,8 +43,6 @@ ALL_SHARDS = -1
 # The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
 # 200 bytes each. Each lot opens all files again: of a lake that has those of every night, of a night only its own.
 OF_HISTORY, OF_NIGHT = 1_000_000, 1 << 17
-# Row groups of files: paths, with the numbers of the groups.
-RowGroups: TypeAlias = "list[tuple[str, list[int]]]"
 # A task has one core. Several files are requested at a time, because storage may answer late.
 _SCAN = {"use_threads": False, "fragment_readahead": 4, "batch_readahead": 1}
 
@@ -88,21 +86,11 @@ class StoredTable(NamedTuple):
         """The files that may have rows of these shards."""
         return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
 
-    def rows(
-        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, groups: RowGroups | None = None
-    ) -> pa.Table:
-        """The rows of these shards and slots in its files. Only one shard has ranges."""
-        return pa.concat_tables(self.pieces(numbers, slots, groups=groups))
-
     def pieces(
-        self,
-        numbers: Collection[int],
-        slots: SlotRange = EVERY_SLOT,
-        columns: Sequence[str] | None = None,
-        groups: RowGroups | None = None,
+        self, numbers: Collection[int], slots: SlotRange = EVERY_SLOT, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """The same rows, piece by piece; the first one is empty. `groups`: those that may have these slots, if they
-        are known."""
+        """The rows of these shards and slots in its files, piece by piece; the first one is empty. `columns` None: all
+        columns. Only one shard has ranges."""
         wanted, names = pc.field(self.shard).isin(sorted(numbers)), list(columns or self.columns)
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
@@ -112,10 +100,15 @@ class StoredTable(NamedTuple):
                 yield pa.Table.from_batches([batch])
             return
         (number,) = numbers
-        if groups is None:
-            groups = self.row_groups(number, [slots])[slots]
+        wanted &= from_border(slots.low)
+        if slots.high is not None:
+            wanted &= ~from_border(slots.high)
+        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
+        # it compares texts row by row, which costs more than to compare those of the dictionaries.
+        plain = _plain(self.name, self.uri, tuple(paths))
+        chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
         make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
-        fragments = [make(path, row_groups=some) for path, some in groups]
+        fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
         # A local disk answers at once, and a file that waits has a row group in memory.
         is_local = isinstance(dataset.filesystem, pa.fs.LocalFileSystem)
@@ -127,19 +120,11 @@ class StoredTable(NamedTuple):
             # Copied, so that the memory of the row group is free.
             yield pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
 
-    def row_groups(self, number: int, ranges: Iterable[SlotRange]) -> dict[SlotRange, RowGroups]:
-        """For each range of slots, the row groups that may have rows of it and of this shard."""
-        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
-        # it compares texts row by row, which costs more than to compare those of the dictionaries.
-        plain = dataset_of(self.name, self.uri, [file.path for file in self.files if file.may_have([number])])
-        files, found = list(plain.get_fragments()), dict[SlotRange, RowGroups]()
-        for slots in ranges:
-            wanted = (pc.field(self.shard) == number) & from_border(slots.low)
-            if slots.high is not None:
-                wanted &= ~from_border(slots.high)
-            chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in files)
-            found[slots] = [(path, [group.id for group in groups]) for path, groups in chosen if groups]
-        return found
+
+@lru_cache(maxsize=1)
+def _plain(name: str, uri: str, paths: tuple[str, ...]) -> pa.dataset.Dataset:
+    """The files of a large shard, whose ranges are read one after the other: it keeps the footers."""
+    return dataset_of(name, uri, paths)
 
 
 class TaskShards(NamedTuple):
@@ -196,8 +181,6 @@ class PartReader:
         self._at_once, self._is_large = at_once, is_large
         # By table: the slot range that was read last, and its rows by shard.
         self._last: dict[str, tuple[SlotRange, pa.Table]] = {}
-        # By table: the row groups of each large range, so that footers are not read again for each.
-        self._groups: dict[str, dict[SlotRange, RowGroups]] = {}
         # The ranges of slots of a large shard that are read at once.
         self._large: list[SlotRange] = []
 
@@ -206,10 +189,7 @@ class PartReader:
         read = next((each for each in self._large if slots != EVERY_SLOT and each.has(slots.low)), EVERY_SLOT)
         if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
-            if read != EVERY_SLOT and table.label not in self._groups:
-                self._groups[table.label] = table.row_groups(self.shards[0], self._large)
-            groups = self._groups[table.label][read] if read != EVERY_SLOT else None
-            whole = in_one_chunk(table.rows(self.shards, read, groups))
+            whole = in_one_chunk(pa.concat_tables(table.pieces(self.shards, read)))
             self._last[table.label] = read, whole if len(self.shards) == 1 else sorted_by(whole, table.shard)
         rows = self._last[table.label][1]
         if only != ALL_SHARDS and len(self.shards) > 1:
@@ -222,7 +202,6 @@ class PartReader:
         if self._is_large:
             at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
             ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once)
-            self._groups.clear()
             return ranges
         rows = self.rows(commits, only)
         return (
