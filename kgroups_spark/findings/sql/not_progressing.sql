@@ -10,6 +10,9 @@ SELECT offsets_partition, group_id, topic, partition, committed_offset, end_befo
   CAST(sum(log_end_offset - committed_offset) OVER (PARTITION BY offsets_partition, group_id) AS BIGINT) AS lag
 FROM _since_before
 WHERE committed_offset = offset_before AND log_end_offset > end_before AND log_end_offset > committed_offset
-  AND (offsets_partition, group_id, topic, partition) IN (
-    SELECT (offsets_partition, group_id, topic, partition) FROM _held WHERE how = 'assigned'
+  AND (
+    (offsets_partition, group_id) NOT IN (SELECT (offsets_partition, group_id) FROM _unlike)
+    OR (offsets_partition, group_id, topic, partition) IN (
+      SELECT (offsets_partition, group_id, topic, partition) FROM _held WHERE how = 'assigned'
+    )
   )
