@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -156,12 +156,23 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
         sink,
         schema,
         compression=COMPRESSION,
-        use_dictionary=[name for name in schema.names if name not in PACKED | PLAIN],
+        use_dictionary=[path for each in schema if each.name not in PACKED | PLAIN for path in _leaves(each)],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=list(statistics),
         store_schema=False,
         write_page_checksum=True,
     )
+
+
+def _leaves(field: pa.Field) -> Iterator[str]:
+    """The paths of a field's columns in Parquet: `topics.list.element.name`."""
+    if not pa.types.is_nested(kind := field.type):
+        yield field.name
+        return
+    is_map = pa.types.is_map(kind)
+    level = ".key_value" if is_map else ".list" if pa.types.is_list(kind) else ""
+    for inner in (kind.key_field, kind.item_field) if is_map else map(kind.field, range(kind.num_fields)):
+        yield from (f"{field.name}{level}.{path}" for path in _leaves(inner))
 
 
 def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict[str, object]:

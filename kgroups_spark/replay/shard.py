@@ -196,16 +196,16 @@ class ShardReplay:
 
     def current(self) -> Iterator[Output]:
         """(table, rows) of the current tables, after all changes; then the decisions, if the night has a clean-up."""
-        needed = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
+        needed = {name: list[pa.Table]() for name in DECIDED_BY}
         for name, rows in self._tables():
             if name in needed:
-                needed[name].append(rows.select(DECIDED_BY[name]).cast(columns_needed(name)))
+                needed[name].append(rows.select(DECIDED_BY[name]))
             yield name, rows
         # The groups that have noted producers.
         noted, schema = self._offsets.state.noted, columns_needed(HELD_GROUPS)
         partitions = pa.array(self.log.partitions[numbers(noted["number"])], pa.int32())
         needed[HELD_GROUPS].append(pa.table([partitions, noted["group_id"]], schema))
-        self.deciding = {name: pa.concat_tables(tables) for name, tables in needed.items()}
+        self.deciding = {n: pa.concat_tables(tables or [no_rows(columns_needed(n))]) for n, tables in needed.items()}
         if self.night.clean_up is not None:
             yield from self.night.clean_up.decided(self.deciding)
 

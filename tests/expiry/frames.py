@@ -53,7 +53,8 @@ def clean_up(tables, *, as_of, retention_ms, release_version, held_groups=()):
         ("offset_expiry", offsets, given["committed_offsets"]),
         ("group_expiry", groups, given["groups"]),
     ):
-        assert result.schema == arrow_schema(name)
+        # Texts may be dictionaries.
+        assert result.cast(arrow_schema(name)).schema == arrow_schema(name)
         result.validate(full=True)
         assert result["group_id"] == of["group_id"], "in the order in which they came"
     return rows_of(offsets), rows_of(groups)
