@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,6 +42,10 @@ PACKED = {"log_offset", "committed_offset", "marker_offset", "record_offset", "s
 # Columns that repeat in runs, which zstd finds by itself: the times of a group's requests are the same in each of its
 # partitions. With 16 that takes half of delta encoding's bytes and time; where all times differ, a quarter more bytes.
 PLAIN = {"log_timestamp", "commit_timestamp", "offsets_partition", "partition", "record_type"}
+
+# Texts in lists of structs, which are not in their column's name. With a dictionary they are read in half the time.
+LISTS = [f"{which}_partitions.list.element" for which in ("assigned", "pending_revocation", "target")]
+NESTED = [f"{path}.{name}" for path in LISTS for name in ("topic", "topic_id")]
 
 
 @dataclass(frozen=True)
@@ -156,23 +160,12 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
         sink,
         schema,
         compression=COMPRESSION,
-        use_dictionary=[path for each in schema if each.name not in PACKED | PLAIN for path in _leaves(each)],
+        use_dictionary=[*(name for name in schema.names if name not in PACKED | PLAIN), *NESTED],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=list(statistics),
         store_schema=False,
         write_page_checksum=True,
     )
-
-
-def _leaves(field: pa.Field) -> Iterator[str]:
-    """The paths of a field's columns in Parquet: `topics.list.element.name`."""
-    if not pa.types.is_nested(kind := field.type):
-        yield field.name
-        return
-    is_map = pa.types.is_map(kind)
-    level = ".key_value" if is_map else ".list" if pa.types.is_list(kind) else ""
-    for inner in (kind.key_field, kind.item_field) if is_map else map(kind.field, range(kind.num_fields)):
-        yield from (f"{field.name}{level}.{path}" for path in _leaves(inner))
 
 
 def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict[str, object]:

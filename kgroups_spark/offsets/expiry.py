@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, table_of
-from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
+from kgroups_spark.tables.schemas import GROUP, SLOT
 from kgroups_spark.words import LAST_MS
 
 Column: TypeAlias = "pa.ChunkedArray | pa.Array"
@@ -426,8 +426,7 @@ def group_expiry(
 HELD_GROUPS = "held_groups"
 DECIDED_BY = {
     "groups": (
-        "offsets_partition",
-        "group_id",
+        *GROUP,
         "group_type",
         "state",
         "protocol_type",
@@ -438,28 +437,19 @@ DECIDED_BY = {
         "topology",
         "stored_description_epoch",
     ),
-    "group_members": ("offsets_partition", "group_id", "subscribed_topics"),
+    "group_members": (*GROUP, "subscribed_topics"),
     "committed_offsets": (
-        "offsets_partition",
-        "group_id",
-        "topic",
-        "partition",
+        *SLOT,
         "committed_offset",
         "log_offset",
         "commit_timestamp",
         "expire_timestamp",
         "value_version",
     ),
-    "pending_offsets": ("offsets_partition", "group_id", "topic", "partition"),
-    HELD_GROUPS: ("offsets_partition", "group_id"),
+    "pending_offsets": SLOT,
+    HELD_GROUPS: GROUP,
 }
 DECISIONS = ("offset_expiry", "group_expiry")
-
-
-def columns_needed(name: str) -> pa.Schema:
-    """The columns of a table of DECIDED_BY."""
-    whole = arrow_schema("groups" if name == HELD_GROUPS else name)
-    return pa.schema([whole.field(column) for column in DECIDED_BY[name]])
 
 
 class CleanUp(NamedTuple):

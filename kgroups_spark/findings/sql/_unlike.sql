@@ -14,13 +14,10 @@ WITH held AS (
     SELECT 'targeted', *, target_partitions, NULL FROM group_members WHERE target_partitions IS NOT NULL
   )
   GROUP BY ALL
-),
-committed AS (
-  SELECT offsets_partition, group_id, count(*) AS number, sum(hash(topic, partition)) AS hashes
-  FROM committed_offsets
-  GROUP BY ALL
 )
 SELECT offsets_partition, group_id, bool_or(is_unread) AS is_unread, max(changed_at) AS changed_at
-FROM held FULL JOIN committed USING (offsets_partition, group_id)
+FROM held FULL JOIN (
+  SELECT offsets_partition, group_id, count(*) AS number, sum(hash(topic, partition)) AS hashes FROM committed_offsets GROUP BY ALL
+) AS committed USING (offsets_partition, group_id)
 GROUP BY ALL
 HAVING bool_or(has_tasks OR (held.number, held.hashes) IS DISTINCT FROM (committed.number, committed.hashes))
