@@ -51,8 +51,7 @@ def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows:
             arrays.append(columns[field.name])
         else:
             arrays.append(columns[field.name].cast(field.type))
-    types = [each.type for each in arrays]
-    return pa.table(arrays, schema=pa.schema(map(pa.Field.with_type, arrow_schema(name), types)))
+    return pa.table(arrays, pa.schema(f.with_type(a.type) for f, a in zip(arrow_schema(name), arrays, strict=True)))
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:

@@ -1,5 +1,5 @@
--- Partitions, or active tasks of a streams group, that are assigned to a member or in its target assignment, in groups of
--- _unlike. Partitions pending revocation count. `id`: the id of the partition's topic, or its name if the id is unknown; or a subtopology.
+-- Partitions, or active tasks of a streams group, that a member has (pending revocation, too) or is to have, in groups of
+-- _unlike. `id`: the id of the partition's topic, or its name if the id is unknown; or a subtopology.
 WITH lists AS NOT MATERIALIZED (
   SELECT 'assigned' AS how, offsets_partition, group_id, member_id, log_offset, uses_classic_protocol,
     list_concat(assigned_partitions, pending_revocation_partitions) AS partitions,

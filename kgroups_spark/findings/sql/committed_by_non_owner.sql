@@ -9,7 +9,7 @@
 WITH changed AS (
   SELECT offsets_partition, group_id, greatest(groups.log_offset, changed_at) AS changed_at
   FROM groups JOIN _unlike USING (offsets_partition, group_id)
-  WHERE protocol_type = 'consumer' AND is_unread IS NOT TRUE
+  WHERE state = 'Stable' AND protocol_type = 'consumer' AND is_unread IS NOT TRUE
     AND (offsets_partition, group_id) NOT IN (
       SELECT (offsets_partition, group_id) FROM _held WHERE how = 'assigned' AND topic IS NULL
     )

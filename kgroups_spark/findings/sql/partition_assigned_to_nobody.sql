@@ -28,4 +28,4 @@ ANTI JOIN (
   SELECT topic, partition FROM topic_offsets WHERE audit_id = $audit_id AND status <> 'ok'
 ) USING (topic, partition)
 ANTI JOIN (SELECT topic FROM topics GROUP BY topic HAVING count(*) > 1) USING (topic)
-WHERE group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer'
+WHERE state = 'Stable' AND (group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer')
