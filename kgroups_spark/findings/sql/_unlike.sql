@@ -1,6 +1,5 @@
--- Groups to be looked at partition by partition: their members have, or are to have, other partitions than those with
--- committed offsets, or tasks. Numbers and sums of hashes show that of most groups, at a tenth of the cost.
--- `is_unread`: the assignment of a member is unknown. `changed_at`: the last record of a member.
+-- Groups to be looked at partition by partition: members have, or are to have, others than those with committed offsets, or
+-- tasks, as numbers and sums of hashes show. `is_unread`: a member's assignment is unknown. `changed_at`: its last record.
 WITH held AS (
   SELECT how, offsets_partition, group_id, sum(len(partitions)) AS number,
     sum(list_sum(list_transform(partitions, lambda each: hash(each.topic, each.partition)))) AS hashes,
