@@ -45,6 +45,10 @@ PACKED = {"log_offset", "committed_offset", "marker_offset", "record_offset", "s
 PLAIN = {"log_timestamp", "commit_timestamp", "offsets_partition", "partition", "record_type"}
 PLAIN |= {"member_id", "group_instance_id", "client_id", "value", "payload"}
 
+# Texts in lists of structs, which are not in their column's name. With a dictionary they are read in half the time.
+LISTS = [f"{which}_partitions.list.element" for which in ("assigned", "pending_revocation", "target")]
+NESTED = [f"{path}.{name}" for path in LISTS for name in ("topic", "topic_id")]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -158,7 +162,7 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
         sink,
         schema,
         compression=COMPRESSION,
-        use_dictionary=[name for name in schema.names if name not in PACKED | PLAIN],
+        use_dictionary=[*(name for name in schema.names if name not in PACKED | PLAIN), *NESTED],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=list(statistics),
         store_schema=False,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
-from kgroups_spark.tables.rows import by_name, flags, is_given, table_of
-from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
+from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, table_of
+from kgroups_spark.tables.schemas import GROUP, SLOT
 from kgroups_spark.words import LAST_MS
 
 Column: TypeAlias = "pa.ChunkedArray | pa.Array"
@@ -34,11 +34,10 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
         return np.full(len(wanted[0]), NOWHERE)
     of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
     for column, other in zip(wanted, among, strict=True):
-        values = pc.unique(other)
+        values = one_array(other).dictionary if pa.types.is_dictionary(other.type) else pc.unique(other)
         # One number for the earlier columns' number and this column's value; NOWHERE if either is missing.
         for number, texts in ((of_wanted, column), (of_among, other)):
-            codes = pc.index_in(texts, value_set=values, skip_nulls=True).fill_null(NOWHERE)
-            codes = codes.to_numpy(zero_copy_only=False)
+            codes = _places(texts, values)
             number[:] = np.where((number == NOWHERE) | (codes == NOWHERE), NOWHERE, number * len(values) + codes)
         # Makes the numbers dense again, because the next column multiplies them.
         known, of_among = np.unique(of_among, return_inverse=True)
@@ -47,6 +46,14 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
     rows = np.full(len(of_among) + 1, NOWHERE)
     rows[of_among] = np.arange(len(of_among))
     return rows[of_wanted]
+
+
+def _places(column: Column, values: pa.Array) -> Rows:
+    """The index of each row's value among these; NOWHERE: it is not there, or null."""
+    if pa.types.is_dictionary(column.type):
+        encoded = one_array(column)
+        return np.append(_places(encoded.dictionary, values), NOWHERE)[numbers(encoded.indices, none=NOWHERE)]
+    return numbers(pc.index_in(column, value_set=values, skip_nulls=True), none=NOWHERE)
 
 
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -113,7 +120,7 @@ def timestamp(time_ms: int) -> pa.Scalar:
 
 def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
     """The word of each code; null if masked."""
-    return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=mask), pa.array(words, STRING))
 
 
 class GroupConditions(NamedTuple):
@@ -419,8 +426,7 @@ def group_expiry(
 HELD_GROUPS = "held_groups"
 DECIDED_BY = {
     "groups": (
-        "offsets_partition",
-        "group_id",
+        *GROUP,
         "group_type",
         "state",
         "protocol_type",
@@ -431,28 +437,19 @@ DECIDED_BY = {
         "topology",
         "stored_description_epoch",
     ),
-    "group_members": ("offsets_partition", "group_id", "subscribed_topics"),
+    "group_members": (*GROUP, "subscribed_topics"),
     "committed_offsets": (
-        "offsets_partition",
-        "group_id",
-        "topic",
-        "partition",
+        *SLOT,
         "committed_offset",
         "log_offset",
         "commit_timestamp",
         "expire_timestamp",
         "value_version",
     ),
-    "pending_offsets": ("offsets_partition", "group_id", "topic", "partition"),
-    HELD_GROUPS: ("offsets_partition", "group_id"),
+    "pending_offsets": SLOT,
+    HELD_GROUPS: GROUP,
 }
 DECISIONS = ("offset_expiry", "group_expiry")
-
-
-def columns_needed(name: str) -> pa.Schema:
-    """The columns of a table of DECIDED_BY."""
-    whole = arrow_schema("groups" if name == HELD_GROUPS else name)
-    return pa.schema([whole.field(column) for column in DECIDED_BY[name]])
 
 
 class CleanUp(NamedTuple):

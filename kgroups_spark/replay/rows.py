@@ -166,7 +166,7 @@ def committed_rows(replayed: ReplayedOffsets, groups: Sequence[GroupKey], **cons
     columns = replayed.log.parted(where(replayed.state.offsets, ~replayed.is_pending))
     names = pa.array([name for _, name in groups], pa.string())
     partitions = pa.array(replayed.log.partitions[[number for number, _ in groups]], pa.int32())
-    at = rows_among([columns["offsets_partition"], columns["group_id"].cast(pa.string())], [partitions, names])
+    at = rows_among([columns["offsets_partition"], columns["group_id"]], [partitions, names])
     return table_of("committed_offsets", columns | {"is_orphan": pa.array(at == NOWHERE)}, len(at), **constants)
 
 

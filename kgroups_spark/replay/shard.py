@@ -23,7 +23,7 @@ from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, Topics, expiry_rules, release
 from kgroups_spark.coordinator.versions import MemberVersions, Version
 from kgroups_spark.offsets.columns import JoinedLog, SlotRange
-from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp
 from kgroups_spark.offsets.replay import (
     ALL_SLOTS,
     OffsetHistory,
@@ -38,6 +38,7 @@ from kgroups_spark.replay.rows import event_batches, member_batches, member_vers
 from kgroups_spark.replay.state import LogState, ShardGroups
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import by_name, no_rows, numbers, table_of_rows, with_columns
+from kgroups_spark.tables.schemas import GROUP, arrow_schema
 
 # Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
@@ -196,16 +197,16 @@ class ShardReplay:
 
     def current(self) -> Iterator[Output]:
         """(table, rows) of the current tables, after all changes; then the decisions, if the night has a clean-up."""
-        needed = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
+        needed = {name: list[pa.Table]() for name in DECIDED_BY}
         for name, rows in self._tables():
             if name in needed:
-                needed[name].append(rows.select(DECIDED_BY[name]).cast(columns_needed(name)))
+                needed[name].append(rows.select(DECIDED_BY[name]))
             yield name, rows
         # The groups that have noted producers.
-        noted, schema = self._offsets.state.noted, columns_needed(HELD_GROUPS)
+        noted = self._offsets.state.noted
         partitions = pa.array(self.log.partitions[numbers(noted["number"])], pa.int32())
-        needed[HELD_GROUPS].append(pa.table([partitions, noted["group_id"]], schema))
-        self.deciding = {name: pa.concat_tables(tables) for name, tables in needed.items()}
+        needed[HELD_GROUPS].append(pa.table([partitions, noted["group_id"]], GROUP))
+        self.deciding = {n: pa.concat_tables(tables or [no_rows(arrow_schema(n))]) for n, tables in needed.items()}
         if self.night.clean_up is not None:
             yield from self.night.clean_up.decided(self.deciding)
 

@@ -18,6 +18,8 @@ from kgroups_spark.words import LAST_MS
 FIRST_MS = -62_135_596_800_000
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+# Tables with a row for each offset: texts that come as dictionaries go to Parquet files as they are.
+OF_OFFSETS = {"committed_offsets", "offset_expiry", "checkpoints"}
 
 
 def table_of_rows(
@@ -45,9 +47,11 @@ def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows:
             arrays.append(constant(constants.get(field.name), rows, field.type))
         elif field.type == TIMESTAMP and columns[field.name].type != TIMESTAMP:
             arrays.append(nearest_timestamps(columns[field.name]))
+        elif name in OF_OFFSETS and pa.types.is_dictionary(columns[field.name].type):
+            arrays.append(columns[field.name])
         else:
             arrays.append(columns[field.name].cast(field.type))
-    return pa.table(arrays, schema=arrow_schema(name))
+    return pa.table(arrays, pa.schema(f.with_type(a.type) for f, a in zip(arrow_schema(name), arrays, strict=True)))
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:

@@ -10,7 +10,7 @@ import pytest
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp
 from kgroups_spark.replay.stages import CURRENT
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
@@ -37,7 +37,9 @@ def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(loc
     ledger = Ledger(lake).last_finished()
     clean_up = CleanUp(to_epoch_ms(ledger.as_of), ledger.retention_ms, ledger.release_version, 1)
     tables = {name: lake.rows(name) for name in DECIDED_BY if name != HELD_GROUPS}
-    for name, decided in clean_up.decided({**tables, HELD_GROUPS: columns_needed(HELD_GROUPS).empty_table()}):
+    for name, decided in clean_up.decided(
+        {**tables, HELD_GROUPS: tables["groups"].select(DECIDED_BY[HELD_GROUPS]).slice(0, 0)}
+    ):
         order = [(column, "ascending") for column in TABLES[name].key]
         assert lake.rows(name).sort_by(order).to_pylist() == decided.sort_by(order).to_pylist() != []
 

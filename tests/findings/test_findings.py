@@ -30,7 +30,7 @@ from kgroups_spark.findings.finding import (
     moment,
 )
 from kgroups_spark.messages.coordinator_records import offsets_partition
-from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp
 from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -120,7 +120,7 @@ def findings(audited, *, tables=None, **how):
 
 
 def _offset_expiry(audited, as_of, retention_ms, release):
-    held = columns_needed(HELD_GROUPS).empty_table()
+    held = arrow_schema("groups").empty_table().select(DECIDED_BY[HELD_GROUPS])
     given = {name: audited.table(name).select(DECIDED_BY[name]) for name in DECIDED_BY if name != HELD_GROUPS}
     return dict(CleanUp(as_of, retention_ms, release, AUDIT_ID).decided({**given, HELD_GROUPS: held}))["offset_expiry"]
 

@@ -7,14 +7,9 @@
 
 -- After the last change of a Stable group of consumers with named topics and partitions: only then owners are known.
 WITH changed AS (
-  SELECT offsets_partition, group_id, greatest(groups.log_offset, members.log_offset) AS changed_at
-  FROM groups
-  LEFT JOIN (
-    SELECT offsets_partition, group_id, max(log_offset) AS log_offset, count(*) > count(assigned_partitions) AS is_unread
-    FROM group_members
-    GROUP BY ALL
-  ) AS members USING (offsets_partition, group_id)
-  WHERE protocol_type = 'consumer' AND is_unread IS NOT TRUE
+  SELECT offsets_partition, group_id, greatest(groups.log_offset, changed_at) AS changed_at
+  FROM groups JOIN _unlike USING (offsets_partition, group_id)
+  WHERE state = 'Stable' AND protocol_type = 'consumer' AND is_unread IS NOT TRUE
     AND (offsets_partition, group_id) NOT IN (
       SELECT (offsets_partition, group_id) FROM _held WHERE how = 'assigned' AND topic IS NULL
     )

@@ -9,7 +9,6 @@ SELECT offsets_partition, group_id, topic, partition, committed_offset, end_befo
   seen_before AS since,
   CAST(sum(log_end_offset - committed_offset) OVER (PARTITION BY offsets_partition, group_id) AS BIGINT) AS lag
 FROM _since_before
+SEMI JOIN (FROM groups WHERE member_count > 0) USING (offsets_partition, group_id)
+ANTI JOIN _not_held USING (offsets_partition, group_id, topic, partition)
 WHERE committed_offset = offset_before AND log_end_offset > end_before AND log_end_offset > committed_offset
-  AND (offsets_partition, group_id, topic, partition) IN (
-    SELECT (offsets_partition, group_id, topic, partition) FROM _held WHERE how = 'assigned'
-  )

@@ -18,13 +18,14 @@ FROM _not_held
 JOIN groups USING (offsets_partition, group_id)
 SEMI JOIN subscribed USING (offsets_partition, group_id, topic)
 ANTI JOIN (
-  SELECT offsets_partition, group_id
-  FROM group_members
-  WHERE assigned_partitions IS NULL OR subscribed_topics IS NULL
-    OR len(list_filter(list_concat(assigned_partitions, pending_revocation_partitions), lambda each: each.topic IS NULL)) > 0
+  SELECT offsets_partition, group_id FROM group_members WHERE subscribed_topics IS NULL
+  UNION ALL
+  SELECT offsets_partition, group_id FROM _unlike WHERE is_unread
+  UNION ALL
+  SELECT offsets_partition, group_id FROM _held WHERE how = 'assigned' AND topic IS NULL
 ) USING (offsets_partition, group_id)
 ANTI JOIN (
   SELECT topic, partition FROM topic_offsets WHERE audit_id = $audit_id AND status <> 'ok'
 ) USING (topic, partition)
 ANTI JOIN (SELECT topic FROM topics GROUP BY topic HAVING count(*) > 1) USING (topic)
-WHERE group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer'
+WHERE state = 'Stable' AND (group_type = 'consumer' OR group_type = 'classic' AND protocol_type = 'consumer')
