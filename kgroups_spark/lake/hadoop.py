@@ -8,7 +8,7 @@ S3 it looks and then writes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -254,13 +254,10 @@ class CarryingRunner(SparkRunner):
             for uri in uris:
                 tasks[uri.rpartition("/")[2]].append((number, uri))
         paths = sorted({uri for uris in files for uri in uris})
-        read = self.spark.read.format("binaryFile").option("__globPaths__", False).load(paths).select("path", "content")
-        return read.rdd.flatMap(partial(_of_tasks, tasks))
-
-
-def _of_tasks(tasks: Mapping[str, list[tuple[int, str]]], file: Any) -> list[tuple[int, tuple[str, bytes]]]:
-    path, content = file
-    return [(number, (uri, bytes(content))) for number, uri in tasks[path.rpartition("/")[2]]]
+        read = self.spark.read.format("binaryFile").option("__globPaths__", False).load(paths)
+        return read.rdd.flatMap(
+            lambda file: [(task, (uri, bytes(file.content))) for task, uri in tasks[file.path.rpartition("/")[2]]]
+        )
 
 
 def carrying(task: Task, uri: str) -> Task:

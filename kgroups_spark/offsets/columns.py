@@ -60,8 +60,6 @@ class JoinedLog:
 
     def number_at(self, log_offset: I64) -> I64:
         """The number of the partition at each log offset of this log."""
-        if len(self) == 1:
-            return np.zeros(len(log_offset), np.int64)
         return np.searchsorted(self.starts, log_offset, side="right") - 1
 
     def place_at(self, log_offset: int) -> tuple[int, int]:
@@ -393,8 +391,6 @@ ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
 def is_from(rows: pa.Table, border: Border) -> Flags:
     """Whether each row's slot is the border or comes after it."""
     group = _compared(rows["group_id"], border.group_id)
-    if border == Border(border.group_id):
-        return group >= 0
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):

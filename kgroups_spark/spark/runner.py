@@ -20,7 +20,6 @@ from kgroups_spark.sources.files import Task, with_storage
 from kgroups_spark.spark.tasks import Files, Line, lines_in
 
 SECONDS_BETWEEN_LOOKS = 1.0
-DESCRIPTION = "spark.job.description"  # in Spark's pages
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,9 @@ class SparkRunner:
     @contextmanager
     def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
         context = self.spark.sparkContext
-        description = context.getLocalProperty(DESCRIPTION)
+        description = context.getLocalProperty("spark.job.description")
         say(what)
-        context.setLocalProperty(DESCRIPTION, what)
+        context.setJobDescription(what)  # in Spark's pages
         over = threading.Event()
         watcher = threading.Thread(target=_watch, args=(self.spark, say, what, over), daemon=True)
         watcher.start()
@@ -64,7 +63,7 @@ class SparkRunner:
         finally:
             over.set()
             watcher.join()
-            context.setLocalProperty(DESCRIPTION, description)  # type: ignore[arg-type]
+            context.setJobDescription(description)  # type: ignore[arg-type]
 
 
 def _watch(spark: SparkSession, say: Callable[[str], None], what: str, over: threading.Event) -> None:

@@ -81,8 +81,6 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
     missing = out_of_range(ms)
     if none is not None:
         missing |= none
-    if missing.all():
-        return pa.nulls(len(ms), TIMESTAMP)
     return pa.array(ms * 1000, mask=missing if missing.any() else None).cast(TIMESTAMP)
 
 
