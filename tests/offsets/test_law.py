@@ -39,7 +39,7 @@ def assert_cut_anywhere(chosen, log, version, ranges=ALL_SLOTS):
     """Two nights together equal one that has all of the log. No cut is within a batch, or between records of one time,
     because these are one act of the coordinator."""
     (whole, end), how = tables_and_state(log, night(version)), night(version)
-    cuts = [cut for cut in range(len(log) + 1) if cut in (0, len(log)) or is_between_acts(*log[cut - 1 : cut + 1])]
+    cuts = [cut for cut in range(len(log) + 1) if is_between_acts(log[:cut], log[cut:])]
     for cut in chosen.some(cuts, 5):
         head, state = tables_and_state(log[:cut], how, ranges=ranges)
         tail, state = tables_and_state(log[cut:], how, loaded(saved(state), release(version)), ranges)
@@ -48,9 +48,13 @@ def assert_cut_anywhere(chosen, log, version, ranges=ALL_SLOTS):
         assert entries(state) == entries(end), cut
 
 
-def is_between_acts(one, other):
-    is_one_batch = one.batch_offset is not None and one.batch_offset == other.batch_offset
-    return not is_one_batch and one.log_timestamp != other.log_timestamp
+def is_between_acts(before, after):
+    """Records without a time do not end an act."""
+    if not before or not after:
+        return True
+    is_one_batch = before[-1].batch_offset is not None and before[-1].batch_offset == after[0].batch_offset
+    last, first = ([row.log_timestamp for row in rows if row.log_timestamp is not None] for rows in (before, after))
+    return not is_one_batch and last[-1:] != first[:1]
 
 
 def entries(state):
