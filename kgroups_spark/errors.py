@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,7 +43,7 @@ class UsageError(KgroupsError):
 
 
 PROJECT = "kgroups-spark"
-IMPORTED_FROM = Path(__file__).parent.parent
+IMPORTED_FROM = Path(str(files("kgroups_spark"))).parent
 SPARK = "4.2"  # the release that Delta's jars, which we call, are made for
 
 
