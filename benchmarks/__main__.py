@@ -30,7 +30,7 @@ from unittest import mock
 from benchmarks import nights
 from benchmarks.generate_log import SLOTS_PER_GROUP, Shape, generate, generate_live, generate_rebalance
 from benchmarks.wire import CODECS
-from kgroups_spark.sources.files import OF_MALLOC, POOL
+from kgroups_spark.sources.files import OF_WORKERS
 
 HERE = Path(__file__).parent
 PACKAGES = ("numpy", "pyarrow", "pyspark", "delta-spark", "crc32c", "zstandard", "lz4", "orjson")
@@ -124,7 +124,7 @@ def _decode_and_replay(options: argparse.Namespace, work: Path) -> list[Ratio]:
     log, peer, rounds = _log(work, _shape(options, options.records)), work / "franz_go", options.rounds
     subprocess.run(["go", "build", "-o", peer, "."], cwd=HERE / "peers" / "franz_go", check=True)
     # The memory of a worker of Spark, in which all decoding is done.
-    memory = [f"{name}={value}" for name, value in {POOL: "system", **OF_MALLOC}.items()]
+    memory = [f"{name}={value}" for name, value in OF_WORKERS.items()]
     commands = {
         "ours": ["env", *memory, sys.executable, "-m", "benchmarks.decode_and_replay", str(log)],
         "franz-go": [str(peer), str(log)],

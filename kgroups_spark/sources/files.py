@@ -78,7 +78,8 @@ def stand_in_path(location: str) -> str | None:
 # pages so often that reading takes a third more CPU. Huge pages, where the kernel has them on request, save a worker a
 # twentieth of its CPU, and take no more memory.
 POOL = "ARROW_DEFAULT_MEMORY_POOL"
-OF_MALLOC = {
+OF_WORKERS = {
+    POOL: "system",
     "MALLOC_MMAP_THRESHOLD_": "1048576",
     "MALLOC_TRIM_THRESHOLD_": "4194304",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -94,8 +95,7 @@ def use_malloc() -> None:
 def memory_of_workers() -> dict[str, str]:
     """Spark's settings by which new workers have Arrow's memory from malloc, and malloc returns large arrays, unless
     the user chose otherwise. Arrow's threads keep the pool of its start: with two pools a worker takes more."""
-    variables = {POOL: "system", **OF_MALLOC}
-    return {f"spark.executorEnv.{name}": os.environ.get(name) or ours for name, ours in variables.items()}
+    return {f"spark.executorEnv.{name}": os.environ.get(name) or ours for name, ours in OF_WORKERS.items()}
 
 
 # S3 by pyarrow, configured like Hadoop's s3a.

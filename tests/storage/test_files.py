@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.sources import files
-from kgroups_spark.sources.files import OF_MALLOC, POOL, memory_of_workers
+from kgroups_spark.sources.files import OF_WORKERS, POOL, memory_of_workers
 
 
 def test_a_local_file_is_created_once_and_whole(tmp_path):
@@ -67,11 +67,11 @@ def test_only_a_worker_of_spark_keeps_its_modules_from_the_collector(in_worker):
     assert done.stdout.split()[-1] == str(in_worker)
 
 
-@pytest.mark.parametrize("name", [POOL, *OF_MALLOC])
+@pytest.mark.parametrize("name", OF_WORKERS)
 def test_new_workers_have_these_settings_but_for_the_users_own(monkeypatch, name):
-    for each in (POOL, *OF_MALLOC):
+    for each in OF_WORKERS:
         monkeypatch.delenv(each, raising=False)
-    ours = {f"spark.executorEnv.{each}": value for each, value in {POOL: "system", **OF_MALLOC}.items()}
+    ours = {f"spark.executorEnv.{each}": value for each, value in {**OF_WORKERS, POOL: "system"}.items()}
     assert memory_of_workers() == ours
     monkeypatch.setenv(name, "the user's")
     assert memory_of_workers() == ours | {f"spark.executorEnv.{name}": "the user's"}
