@@ -250,7 +250,7 @@ topology STRING: Streams: topology as JSON text; null: none
 stored_description_epoch INT: Streams (4.4): topology epoch that the topology description plugin holds, -2: uncertain;
   null: none
 is_misplaced BOOLEAN: The group's name does not hash to this partition; null: number of partitions unknown
-log_offset BIGINT: Newest record about the group itself; null: the group has only offsets
+log_offset BIGINT: Newest record about the group or its members; null: the group has only offsets
 
 current group_members (offsets_partition, group_id, member_id): Member of a group
 audit_id, offsets_partition, group_id of offset_commits

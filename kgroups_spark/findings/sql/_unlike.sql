@@ -1,10 +1,9 @@
--- Groups to be looked at partition by partition: members have, or are to have, others than those with committed offsets, or
--- tasks, as numbers and sums of hashes show. `is_unread`: a member's assignment is unknown. `changed_at`: its last record.
+-- Groups to be looked at partition by partition: members have, or are to have, others than those with committed offsets, as
+-- numbers and sums of hashes show (members of a streams group have none). `is_unread`: a member's assignment is unknown.
 WITH held AS (
   SELECT how, offsets_partition, group_id, sum(len(partitions)) AS number,
     sum(list_sum(list_transform(partitions, lambda each: hash(each.topic, each.partition)))) AS hashes,
-    bool_or(coalesce(assigned_tasks, target_tasks, pending_revocation_tasks) IS NOT NULL) AS has_tasks,
-    bool_or(is_unread) AS is_unread, max(log_offset) AS changed_at
+    bool_or(is_unread) AS is_unread
   FROM (
     SELECT 'assigned' AS how, *, list_concat(assigned_partitions, pending_revocation_partitions) AS partitions,
       assigned_partitions IS NULL AS is_unread
@@ -14,9 +13,9 @@ WITH held AS (
   )
   GROUP BY ALL
 )
-SELECT offsets_partition, group_id, bool_or(is_unread) AS is_unread, max(changed_at) AS changed_at
+SELECT offsets_partition, group_id, bool_or(is_unread) AS is_unread
 FROM held FULL JOIN (
   SELECT offsets_partition, group_id, count(*) AS number, sum(hash(topic, partition)) AS hashes FROM committed_offsets GROUP BY ALL
 ) AS committed USING (offsets_partition, group_id)
 GROUP BY ALL
-HAVING bool_or(has_tasks OR (held.number, held.hashes) IS DISTINCT FROM (committed.number, committed.hashes))
+HAVING bool_or((held.number, held.hashes) IS DISTINCT FROM (committed.number, committed.hashes))

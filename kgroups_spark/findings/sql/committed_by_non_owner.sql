@@ -7,7 +7,7 @@
 
 -- After the last change of a Stable group of consumers with named topics and partitions: only then owners are known.
 WITH changed AS (
-  SELECT offsets_partition, group_id, greatest(groups.log_offset, changed_at) AS changed_at
+  SELECT offsets_partition, group_id, groups.log_offset AS changed_at
   FROM groups JOIN _unlike USING (offsets_partition, group_id)
   WHERE state = 'Stable' AND protocol_type = 'consumer' AND is_unread IS NOT TRUE
     AND (offsets_partition, group_id) NOT IN (
