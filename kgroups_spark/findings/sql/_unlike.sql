@@ -6,9 +6,9 @@ WITH held AS (
     bool_or(coalesce(assigned_tasks, target_tasks, pending_revocation_tasks) IS NOT NULL) AS has_tasks,
     bool_or(is_unread) AS is_unread, max(log_offset) AS changed_at
   FROM (
-    SELECT 'assigned' AS how, *, list_concat(assigned_partitions, pending_revocation_partitions) AS partitions,
-      assigned_partitions IS NULL AS is_unread
-    FROM group_members
+    SELECT 'assigned' AS how, *, assigned_partitions AS partitions, assigned_partitions IS NULL AS is_unread FROM group_members
+    UNION ALL
+    SELECT 'assigned', *, pending_revocation_partitions, NULL FROM group_members WHERE pending_revocation_partitions IS NOT NULL
     UNION ALL
     SELECT 'targeted', *, target_partitions, NULL FROM group_members WHERE target_partitions IS NOT NULL
   )
