@@ -198,14 +198,14 @@ class ClassicGroup:
         return None if timestamp == -1 else timestamp
 
     def row(self, offsets_partition: int) -> GroupRow:
-        value = self.value
+        value, protocol_type = self.value, self.protocol_type
         return GroupRow(
             offsets_partition,
             self.group_id,
             self.group_type,
             self.state,
-            self.is_simple,
-            self.protocol_type,
+            protocol_type is None,
+            protocol_type,
             protocol=None if value is None else value["protocol"],
             generation=0 if value is None else value["generation"],
             leader=self.leader,

@@ -26,7 +26,6 @@ from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics, u
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.share_group import check_hash_as_tags
 from kgroups_spark.coordinator.versions import Before, Group, Place, Version, before, changes, persisted_group
-from kgroups_spark.messages.coordinator_records import offsets_partition
 
 Value = dict[str, Any]
 SHARE_GROUP_METADATA = 11
@@ -129,12 +128,9 @@ class Groups:
         versions, self._versions = self._versions, []
         return versions
 
-    def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:
-        """Rows of `groups`, by name. `offsets_partitions`: number of offsets partitions; None: is_misplaced is null."""
-        for group_id, group in sorted(self.groups.items()):
-            count, own = offsets_partitions, self.offsets_partition
-            is_misplaced = None if count is None else offsets_partition(group_id, count) != own
-            yield group.row(own)._replace(is_misplaced=is_misplaced)
+    def group_rows(self) -> Iterator[GroupRow]:
+        """Rows of `groups`, by name, without `is_misplaced`."""
+        return (group.row(self.offsets_partition) for _, group in sorted(self.groups.items()))
 
     def member_rows(self, *, on_demand: bool = True) -> Iterator[MemberRow]:
         """Rows of `group_members`, by group and member. `on_demand=False`: without the groups of `groups_on_demand`."""

@@ -26,7 +26,7 @@ from kgroups_spark.coordinator.transaction_shard import (
 )
 from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
-from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
+from kgroups_spark.messages.coordinator_records import absolute_hashes
 from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import BIGINT, BOOLEAN, STRING, TIMESTAMP, Condition, partitions_in_lots
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
@@ -72,10 +72,8 @@ def are_all(read: Collection[int], ids: Iterable[ListingRow]) -> bool:
     count = len(read)
     if set(read) != set(range(count)):
         return False
-    return all(
-        TRANSACTION_LOG.partition_of({"transactionalId": row["transactional_id"]}, count) == row["state_partition"]
-        for row in ids
-    )
+    rows = [(row["transactional_id"], row["state_partition"]) for row in ids]
+    return bool((absolute_hashes([name for name, _ in rows]) % count == [number for _, number in rows]).all())
 
 
 def listing_row(row: ListingRow) -> TransactionalIdRow:

@@ -176,10 +176,16 @@ class Lake:
         skipped by their statistics. `files`: those with the wanted rows (None: all). `replaced` as in `read`."""
         columns = arrow_schema(name).names if columns is None else columns
         files = self.table(name).files(version) if files is None else files
-        paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
+        files = [file for file in files if all_may_hold(conditions, file.bound)]
+        # To compare all rows costs several times their reading.
+        unsure = [
+            each
+            for each in conditions
+            if each.value is None or any(file.value_of(each.column) != each.value for file in files)
+        ]
         left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
         with self._damage_reported(name):
-            return left_out.rows_left(name, self.dataset(name, paths), columns, conditions)
+            return left_out.rows_left(name, self.dataset(name, [each.path for each in files]), columns, unsure)
 
     def dataset(self, name: str, paths: Sequence[str]) -> pa.dataset.Dataset:
         """The rows of files of a table; `paths` as in its log."""

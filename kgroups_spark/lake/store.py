@@ -54,6 +54,11 @@ class TableFile(NamedTuple):
         """The least (`minValues`) or greatest (`maxValues`) value of the column in the file; None: unknown."""
         return self.stats.get(which, {}).get(column)
 
+    def value_of(self, column: str) -> Any:
+        """The value that all rows of the file have in the column; None: unknown, or there are several."""
+        least, greatest, nulls = (self.bound(which, column) for which in ("minValues", "maxValues", "nullCount"))
+        return least if least == greatest and nulls == 0 else None
+
 
 def total_rows(files: Iterable[TableFile]) -> int:
     return sum(int(file.stats["numRecords"]) for file in files)

@@ -35,8 +35,8 @@ def newest_state(lake: Lake, table: str, audit_id: int) -> int | None:
     """The newest audit, up to this one, with a state in the table; None: there is none."""
     conditions = [*_of_nights(table), Condition("audit_id", "<=", audit_id)]
     files = [file for file in lake.table(table).files() if all_may_hold(conditions, file.bound)]
-    if all(_is_of_one(file, each.column) for file in files for each in conditions):
-        return max((file.bound("minValues", "audit_id") for file in files), default=None)
+    if all(file.value_of(each.column) is not None for file in files for each in conditions):
+        return max((file.value_of("audit_id") for file in files), default=None)
     wrote = lake.rows(table, files=files, columns=["audit_id"], conditions=conditions)["audit_id"]
     newest: int | None = pc.max(wrote).as_py()
     return newest
@@ -44,17 +44,12 @@ def newest_state(lake: Lake, table: str, audit_id: int) -> int | None:
 
 def is_of_night(file: TableFile) -> bool:
     """Whether a file of checkpoints has only states of nights."""
-    return _is_of_one(file, "reason") and file.bound("minValues", "reason") == NIGHT
+    return bool(file.value_of("reason") == NIGHT)
 
 
 def _of_nights(table: str) -> list[Condition]:
     """The condition for states of nights; empty for other tables of states, which have nothing else."""
     return [Condition("reason", "==", NIGHT)] if table == CHECKPOINTS else []
-
-
-def _is_of_one(file: TableFile, column: str) -> bool:
-    least, greatest = (file.bound(which, column) for which in ("minValues", "maxValues"))
-    return least is not None and least == greatest
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ Rules, in their order, the same for all logs (semantics as in CoordinatorRecordS
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -32,19 +31,30 @@ from kgroups_spark.records.columns import RecordColumns
 _SIGN = 0x80000000
 
 
-def java_hash(text: str) -> int:
-    """String.hashCode, signed 32 bit, over UTF-16 code units: a character beyond the BMP counts as two surrogates."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    result = 0
-    for unit in struct.unpack(f">{len(units) // 2}H", units):
-        result = (31 * result + unit) & 0xFFFFFFFF
-    return result - 0x100000000 if result & _SIGN else result
+def java_hashes(texts: Sequence[str]) -> NDArray[np.int64]:
+    """String.hashCode, signed 32 bit, of each text, over UTF-16 code units: a character beyond the BMP counts as two
+    surrogates."""
+    encoded = [text.encode("utf-16-le", "surrogatepass") for text in texts]
+    lengths = np.array([len(each) // 2 for each in encoded], np.int64)
+    ends = np.cumsum(lengths)
+    # The sum of unit * 31 ** (units after it) in the text, modulo 2 ** 32.
+    powers = np.cumprod(np.full(lengths.max(initial=0), 31, np.uint32), dtype=np.uint32)
+    after = np.repeat(ends, lengths) - np.arange(lengths.sum()) - 1
+    terms = np.frombuffer(b"".join(encoded), np.uint16) * np.append(np.uint32(1), powers)[after]
+    sums = np.append(np.uint32(0), np.cumsum(terms, dtype=np.uint32))
+    return np.asarray(sums[ends] - sums[ends - lengths]).view(np.int32).astype(np.int64)
+
+
+def absolute_hashes(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Utils.abs of the hashes, which turns Integer.MIN_VALUE into 0 (T50; partitionFor, every release). Modulo the
+    number of partitions it is a group's partition."""
+    hashes = java_hashes(texts)
+    return np.where(hashes == -_SIGN, 0, np.abs(hashes))
 
 
 def offsets_partition(group_id: str, partition_count: int) -> int:
-    """The group's partition. Utils.abs turns Integer.MIN_VALUE into 0 (T50; partitionFor, every release)."""
-    value = java_hash(group_id)
-    return 0 if value == -_SIGN else abs(value) % partition_count
+    """The group's partition."""
+    return int(absolute_hashes([group_id])[0]) % partition_count
 
 
 # Record types of the coordinators' topics: name, key, and the layouts of the value, all from the definitions.
@@ -86,29 +96,18 @@ Key = Mapping[str, Any]
 
 
 class CoordinatorLog(NamedTuple):
-    """One of the topics. `partition_by`: the key's fields whose texts, joined by colons, are hashed."""
+    """One of the topics."""
 
     topic: str
     coordinator: Literal["group", "share", "transaction"]
     record_types: Mapping[int, RecordType]
-    partition_by: tuple[str, ...]
     # `compact`: the cleaner drops records that newer ones replace. `delete`: DeleteRecords moves the log's start.
     clean_up_policy: Literal["compact", "delete"]
 
-    def partition_of(self, key: Key, partition_count: int) -> int:
-        """The partition of the topic that a record with this key belongs to."""
-        # GroupMetadataKey and the offset commits' keys call the group `group`, all others `groupId`.
-        text = ":".join(str(key["group" if name not in key else name]) for name in self.partition_by)
-        return offsets_partition(text, partition_count)
 
-
-GROUP_LOG = CoordinatorLog("__consumer_offsets", "group", CONSUMER_OFFSETS, ("groupId",), "compact")
-SHARE_LOG = CoordinatorLog(
-    "__share_group_state", "share", SHARE_GROUP_STATE, ("groupId", "topicId", "partition"), "delete"
-)
-TRANSACTION_LOG = CoordinatorLog(
-    "__transaction_state", "transaction", TRANSACTION_STATE, ("transactionalId",), "compact"
-)
+GROUP_LOG = CoordinatorLog("__consumer_offsets", "group", CONSUMER_OFFSETS, "compact")
+SHARE_LOG = CoordinatorLog("__share_group_state", "share", SHARE_GROUP_STATE, "delete")
+TRANSACTION_LOG = CoordinatorLog("__transaction_state", "transaction", TRANSACTION_STATE, "compact")
 COORDINATOR_LOGS = {log.topic: log for log in (GROUP_LOG, SHARE_LOG, TRANSACTION_LOG)}
 
 

@@ -390,12 +390,12 @@ ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
 
 def is_from(rows: pa.Table, border: Border) -> Flags:
     """Whether each row's slot is the border or comes after it."""
-    group = _compared(rows["group_id"], border.group_id)
+    group = compared(rows["group_id"], border.group_id)
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):
         some = rows.select(SLOT[1:]).take(pa.array(same))
-        topic = _compared(some["topic"], border.topic)
+        topic = compared(some["topic"], border.topic)
         found[same] = (topic > 0) | ((topic == 0) & (numbers(some["partition"]) >= border.partition))
     return found
 
@@ -407,7 +407,7 @@ def from_border(border: Border) -> pc.Expression:
     return (group_id > border.group_id) | ((group_id == border.group_id) & ((topic > border.topic) | in_topic))
 
 
-def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
+def compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
     """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
     encoded = one_array(texts)
     # The dictionary has few texts, and the column many rows.

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
+from kgroups_spark.offsets.columns import starts_of
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT
@@ -41,8 +42,12 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
             number[:] = np.where((number == NOWHERE) | (codes == NOWHERE), NOWHERE, number * len(values) + codes)
         # Makes the numbers dense again, because the next column multiplies them.
         known, of_among = np.unique(of_among, return_inverse=True)
-        found = np.minimum(np.searchsorted(known, of_wanted), len(known) - 1)
-        of_wanted = np.where((of_wanted != NOWHERE) & (known[found] == of_wanted), found, NOWHERE)
+        # Rows with the same values are mostly together, and are looked up once.
+        heads = np.flatnonzero(starts_of(of_wanted))
+        some = of_wanted[heads]
+        found = np.minimum(np.searchsorted(known, some), len(known) - 1)
+        found = np.where((some != NOWHERE) & (known[found] == some), found, NOWHERE)
+        of_wanted = np.repeat(found, np.diff(np.append(heads, len(of_wanted))))
     rows = np.full(len(of_among) + 1, NOWHERE)
     rows[of_among] = np.arange(len(of_among))
     return rows[of_wanted]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
-from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, java_hash
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, absolute_hashes
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
 from kgroups_spark.offsets.columns import GroupKey, milliseconds, starts_of
 from kgroups_spark.records.columns import RecordColumns
@@ -204,10 +204,13 @@ MOST_PARTITIONS = 2000
 
 def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -> list[int]:
     """The numbers of partitions under which all these groups hash to the partition."""
-    hashes = np.array([java_hash(group_id) for group_id in group_ids], np.int64)
+    hashes = absolute_hashes(list(group_ids))
     counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
-    for magnitude in set(np.where(hashes == -(1 << 31), 0, np.abs(hashes)).tolist()):
-        counts = counts[magnitude % counts == offsets_partition]
+    start, at_once = 0, 1  # the first few hashes leave few numbers
+    while start < len(hashes):
+        fits = hashes[start : start + at_once, None] % counts == offsets_partition
+        counts = counts[fits.all(axis=0)]
+        start, at_once = start + at_once, min(2 * at_once, 4096)
     found: list[int] = counts.tolist()
     return found
 

@@ -6,6 +6,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -121,15 +122,19 @@ class HeldByColumns:
     """Whether groups hold offsets at the log offset last given to `at`. `holdings`: sorted by group and log offset."""
 
     def __init__(self, holdings: pa.Table, log: JoinedLog) -> None:
-        since = numbers(holdings["since"])
-        self._since, number = since.tolist(), log.number_at(since)
+        self._group_id, self._number = holdings["group_id"], log.number_at(numbers(holdings["since"]))
+        self._since = holdings["since"].to_pylist()
         self._committed, self._pending = (flags(holdings[name]).tolist() for name in ("has_committed", "has_pending"))
-        starts = np.flatnonzero(starts_of(number, numbered(holdings["group_id"])[0])).tolist()
-        names = holdings.column("group_id").take(pa.array(starts, pa.int64())).to_pylist()
-        ends = [*starts[1:], len(holdings)]
-        keys = zip(number[starts].tolist(), names, strict=True)
-        self._rows = dict(zip(keys, zip(starts, ends, strict=False), strict=True))
         self._place = (-1, -1)
+
+    @cached_property
+    def _rows(self) -> dict[GroupKey, tuple[int, int]]:
+        """The rows of each group. Few nights ask for any."""
+        starts = np.flatnonzero(starts_of(self._number, numbered(self._group_id)[0])).tolist()
+        names = self._group_id.take(pa.array(starts, pa.int64())).to_pylist()
+        keys = zip(self._number[starts].tolist(), names, strict=True)
+        ends = [*starts[1:], len(self._since)]
+        return dict(zip(keys, zip(starts, ends, strict=False), strict=True))
 
     def at(self, log_offset: int, number: int) -> None:
         """Moves to the state after the record at `log_offset`, in the partition of that number."""

@@ -22,6 +22,7 @@ from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, Topics, expiry_rules, release
 from kgroups_spark.coordinator.versions import MemberVersions, Version
+from kgroups_spark.messages.coordinator_records import absolute_hashes
 from kgroups_spark.offsets.columns import JoinedLog, SlotRange
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp
 from kgroups_spark.offsets.replay import (
@@ -217,12 +218,17 @@ class ShardReplay:
         for groups in shards:
             groups.topics = night.topics
         for name, row_type, rows in (
-            ("groups", shard_rows.GroupRow, (each.group_rows(night.offsets_partitions) for each in shards)),
+            ("groups", shard_rows.GroupRow, (each.group_rows() for each in shards)),
             ("group_members", shard_rows.MemberRow, (each.member_rows(on_demand=False) for each in shards)),
         ):
             all_rows = itertools.chain.from_iterable(rows)
             while some := list(itertools.islice(all_rows, ROWS_AT_ONCE)):
-                yield name, table_of_rows(name, row_type._fields, some, audit_id=audit_id)
+                table = table_of_rows(name, row_type._fields, some, audit_id=audit_id)
+                if name == "groups" and night.offsets_partitions is not None:
+                    belongs_in = absolute_hashes(table["group_id"].to_pylist()) % night.offsets_partitions
+                    is_misplaced = pa.array(belongs_in != numbers(table["offsets_partition"]))
+                    table = with_columns(table, is_misplaced=is_misplaced)
+                yield name, table
         on_demand = ((each.offsets_partition, group) for each in shards for group in each.groups_on_demand())
         for batch in member_batches(on_demand, night.topics, self.night.release, audit_id=audit_id):
             yield "group_members", batch

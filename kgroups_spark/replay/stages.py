@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.errors import NotReadable
-from kgroups_spark.offsets.columns import LARGEST_KEY
+from kgroups_spark.offsets.columns import LARGEST_KEY, compared
 from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
 from kgroups_spark.replay.range_decoder import decoded_again, readings
@@ -36,7 +36,7 @@ from kgroups_spark.replay.stored_history import (
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.definitions import NIGHT
-from kgroups_spark.tables.rows import constant, no_rows, with_columns
+from kgroups_spark.tables.rows import constant, no_rows, numbers, where, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
@@ -204,8 +204,8 @@ class ShardTask:
         else:
             rows = reader.rows(self.given[CHECKPOINTS], only)
             # The same files may hold other audits' rows.
-            is_it = pc.and_(pc.equal(rows["audit_id"], self.state_of), pc.equal(rows["reason"], NIGHT))
-            entries = (rows if pc.all(is_it).as_py() else rows.filter(is_it)).select(ENTRIES.names)
+            is_it = (numbers(rows["audit_id"]) == self.state_of) & (compared(rows["reason"], NIGHT) == 0)
+            entries = where(rows, is_it).select(ENTRIES.names)
         of = (self.night, loaded(entries, self.night.release, history.log), history)
         ranges = shard.ranges()
         if read_again := [number for number in history.log.partitions.tolist() if number in self.read_again]:

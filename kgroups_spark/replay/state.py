@@ -16,7 +16,7 @@ from kgroups_spark.coordinator import state_entries
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_payloads
 from kgroups_spark.coordinator.versions import Group
-from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, TEXT, GroupKey, JoinedLog
+from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, TEXT, GroupKey, JoinedLog, compared
 from kgroups_spark.offsets.expiry import plain
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
@@ -46,7 +46,7 @@ class LogState:
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
 ENTRIES = pa.schema(
-    each.with_type(TEXT) if each.name in ("group_id", "topic", "topic_id") else each
+    each.with_type(TEXT) if each.name in ("entry_type", "group_id", "topic", "topic_id") else each
     for each in map(TABLES[CHECKPOINTS].columns.field, ("offsets_partition", *StateRow._fields, *STATE_OFFSET))
 )
 OFFSET = "offset"
@@ -72,7 +72,7 @@ def saved(state: LogState) -> pa.Table:
         others.append((partitions[number], state_entries.noted_row(group_id, producers)))
     offsets, count = log.parted(state.offsets.offsets), len(state.offsets.offsets)
     columns = offsets | {
-        "entry_type": constant(OFFSET, count, pa.string()),
+        "entry_type": constant(OFFSET, count, TEXT),
         "payload": constant(None, count, pa.string()),
         "record_offset": offsets["log_offset"],
     }
@@ -82,8 +82,9 @@ def saved(state: LogState) -> pa.Table:
 
 def checkpoint_rows(entries: pa.Table, ends: Mapping[int, int], made: Mapping[str, int | str]) -> pa.Table:
     """ENTRIES as rows of `checkpoints`. `ends`: each state's log offset; `made`: see state_entries.made_by."""
-    partitions, of = np.unique(numbers(entries["offsets_partition"]), return_inverse=True)
-    at = np.array([ends[number] for number in partitions.tolist()], np.int64)[of]
+    of_partition = np.zeros(max(ends, default=0) + 1, np.int64)
+    of_partition[np.array([*ends], np.int64)] = [*ends.values()]
+    at = of_partition[numbers(entries["offsets_partition"])]
     return table_of("checkpoints", by_name(entries) | {"log_offset": pa.array(at)}, len(entries), **made)
 
 
@@ -121,7 +122,7 @@ def plain_entries(entries: Sequence[tuple[int, tuple[str, str | None, str | None
 def loaded(entries: pa.Table, release: Release, log: JoinedLog = ALONE) -> LogState:
     """The state of a log from its entries (ENTRIES, in any order). Rows `topics` are left out, because the table has
     them. States up to format 1 have the offsets in the payloads of their groups and producers."""
-    is_offset = pc.equal(entries.column("entry_type"), OFFSET).to_numpy()
+    is_offset = compared(entries["entry_type"], OFFSET) == 0
     of_offsets = log.joined(where(entries, is_offset), "record_offset")
     columns = {
         "log_offset": of_offsets["record_offset"],

@@ -95,30 +95,34 @@ class StoredTable(NamedTuple):
         paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
         yield no_rows(pa.schema(map(dataset.schema.field, names)))
-        if slots == EVERY_SLOT or not paths:
+        if not paths:
+            return
+        # A local disk answers at once. A store is asked for several files at a time, also for their footers.
+        is_local, is_whole = isinstance(dataset.filesystem, pa.fs.LocalFileSystem), slots == EVERY_SLOT
+        if is_whole and not is_local:
             for batch in dataset.to_batches(columns=names, filter=wanted, **_SCAN):
                 yield pa.Table.from_batches([batch])
             return
-        (number,) = numbers
-        wanted &= from_border(slots.low)
-        if slots.high is not None:
-            wanted &= ~from_border(slots.high)
-        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
-        # it compares texts row by row, which costs more than to compare those of the dictionaries.
-        plain = _plain(self.name, self.uri, tuple(paths))
+        if not is_whole:
+            wanted &= from_border(slots.low)
+            if slots.high is not None:
+                wanted &= ~from_border(slots.high)
+        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. It
+        # compares texts row by row, which costs more than to compare those of the dictionaries, and copies all rows.
+        plain = dataset if is_whole else _plain(self.name, self.uri, tuple(paths))
         chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
         make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
         fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-        # A local disk answers at once, and a file that waits has a row group in memory.
-        is_local = isinstance(dataset.filesystem, pa.fs.LocalFileSystem)
+        # A file that waits has a row group in memory.
         scan = {**_SCAN, "fragment_readahead": 1} if is_local else _SCAN
-        for batch in dataset.to_batches(columns=[*dict.fromkeys([self.shard, *SLOT, *names])], **scan):
+        decide = [self.shard] if is_whole else [self.shard, *SLOT]
+        for batch in dataset.to_batches(columns=[*dict.fromkeys([*decide, *names])], **scan):
             rows = pa.Table.from_batches([batch])
-            is_in = slots.includes(rows) & (rows[self.shard].to_numpy() == number)
-            some = where(rows.select(names), is_in)
-            # Copied, so that the memory of the row group is free.
-            yield pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
+            is_in = np.isin(rows[self.shard].to_numpy(), list(numbers))
+            some = where(rows.select(names), is_in if is_whole else is_in & slots.includes(rows))
+            # Ranges are copied, so that the memory of the row group is free.
+            yield some if is_whole else pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
 
 
 @lru_cache(maxsize=1)

@@ -44,7 +44,9 @@ def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows:
     arrays = []
     for field in arrow_schema(name):
         if field.name in constants or field.name not in columns:
-            arrays.append(constant(constants.get(field.name), rows, field.type))
+            is_text = name in OF_OFFSETS and field.type == pa.string()
+            kind = pa.dictionary(pa.int32(), field.type) if is_text else field.type
+            arrays.append(constant(constants.get(field.name), rows, kind))
         elif field.type == TIMESTAMP and columns[field.name].type != TIMESTAMP:
             arrays.append(nearest_timestamps(columns[field.name]))
         elif name in OF_OFFSETS and pa.types.is_dictionary(columns[field.name].type):

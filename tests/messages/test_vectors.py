@@ -13,13 +13,12 @@ import pytest
 from kgroups_spark.messages.coordinator_records import (
     CONSUMER_OFFSETS,
     COORDINATOR_LOGS,
-    GROUP_LOG,
     SHARE_LOG,
     TRANSACTION_LOG,
     CoordinatorRecordDecoder,
     GroupRecordDecoder,
     Undecodable,
-    java_hash,
+    java_hashes,
     offsets_partition,
 )
 from kgroups_spark.messages.group_metadata import BlobTexts
@@ -131,13 +130,7 @@ def test_unknown_types_versions_tags_and_null_keys(log):
     assert found.keeps_raw and found.value["producerId"] == 4711
 
 
-def test_a_log_says_which_partition_a_record_belongs_to():
-    group_id, topic_id = "sg", "ASNFZ4mrze8RIjNEVWZ3iA"
-    # ShareCoordinatorService.partitionFor, 4.3.1; the others are the hash of one name.
-    assert SHARE_LOG.partition_of({"groupId": group_id, "topicId": topic_id, "partition": 4}, 50) == 10
-    assert GROUP_LOG.partition_of({"groupId": "test-group"}, 50) == 12
-    assert GROUP_LOG.partition_of({"group": "test-group", "topic": "t", "partition": 1}, 50) == 12
-    assert TRANSACTION_LOG.partition_of({"transactionalId": "connect-sink-1"}, 50) == 42
+def test_the_coordinators_logs():
     assert [(log.topic, log.clean_up_policy) for log in COORDINATOR_LOGS.values()] == [
         ("__consumer_offsets", "compact"),
         ("__share_group_state", "delete"),
@@ -197,17 +190,20 @@ def without_parsed_blobs(value):
 @pytest.mark.parametrize("vector", vectors("partition"))
 def test_groups_hash_to_the_partition_that_kafka_gives_them(vector):
     expected = vector["fields"]
-    assert java_hash(expected["group"]) == expected["hash"]
+    assert java_hashes(["", expected["group"], "a"]).tolist() == [0, expected["hash"], 97]
     for count in (50, 1, 7):
         assert offsets_partition(expected["group"], count) == expected[f"p{count}"]
 
 
-def test_a_share_partition_hashes_like_a_group():
+def test_other_names_hash_like_groups():
+    assert offsets_partition("test-group", 50) == 12
+    assert offsets_partition("connect-sink-1", 50) == 42  # a transactional id
+    # ShareCoordinatorService.partitionFor, 4.3.1.
     assert offsets_partition("sg:ASNFZ4mrze8RIjNEVWZ3iA:4", 50) == 10
 
 
 def test_a_hash_of_the_smallest_int_belongs_to_partition_0():
-    assert java_hash("polygenelubricants") == -(2**31)
+    assert java_hashes(["polygenelubricants"]) == [-(2**31)]
     assert offsets_partition("polygenelubricants", 50) == 0
 
 

@@ -31,6 +31,7 @@ from kgroups_spark.messages.coordinator_records import (
     CoordinatorRecord,
     CoordinatorRecordDecoder,
     GroupRecordDecoder,
+    offsets_partition,
 )
 from tests.chosen import some_of
 from tests.lake.table_rows import rows_of
@@ -232,7 +233,7 @@ def test_the_brokers_admin_api_lists_the_same_offsets_epochs_and_lags(recording)
     rows, shards = [], {}
     for partition, offset, log_timestamp, record in decoded(recording, SHARE_LOG):
         shard = shards.setdefault(partition, shard_of(reported["release"], reporting=True))
-        assert SHARE_LOG.partition_of(record.key, 2) == partition
+        assert offsets_partition("{groupId}:{topicId}:{partition}".format(**record.key), 2) == partition
         assert replay_decoded(shard, offset, record, log_timestamp)
     rows = [row for shard in shards.values() for row in shard.share_partition_rows()]
     mine, ends = {}, reported["topic_end_offsets"]

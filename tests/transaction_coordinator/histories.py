@@ -6,7 +6,7 @@ import random
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.transaction_shard import TransactionCoordinatorShard, transaction_rules
-from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG, TRANSACTION_STATE
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG, TRANSACTION_STATE, offsets_partition
 from tests.findings.record_bytes import message
 from tests.recorded_state_logs import answers, decoded
 
@@ -84,7 +84,7 @@ def shards_of(recording):
         if shard is None:
             rules = transaction_rules(release(answers()[recording]["release"]))
             shard = shards[partition] = TransactionCoordinatorShard(rules, partition, reporting=True)
-        assert TRANSACTION_LOG.partition_of(record.key, 2) == partition
+        assert offsets_partition(record.key["transactionalId"], 2) == partition
         shard.replay(offset, log_timestamp, record.key["transactionalId"], record.value_version, record.value)
     return shards
 

@@ -5,9 +5,9 @@ WITH held AS (
     sum(list_sum(list_transform(partitions, lambda each: hash(each.topic, each.partition)))) AS hashes,
     bool_or(is_unread) AS is_unread
   FROM (
-    SELECT 'assigned' AS how, *, list_concat(assigned_partitions, pending_revocation_partitions) AS partitions,
-      assigned_partitions IS NULL AS is_unread
-    FROM group_members
+    SELECT 'assigned' AS how, *, assigned_partitions AS partitions, assigned_partitions IS NULL AS is_unread FROM group_members
+    UNION ALL
+    SELECT 'assigned', *, pending_revocation_partitions, NULL FROM group_members WHERE pending_revocation_partitions IS NOT NULL
     UNION ALL
     SELECT 'targeted', *, target_partitions, NULL FROM group_members WHERE target_partitions IS NOT NULL
   )
