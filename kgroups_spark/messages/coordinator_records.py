@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ from kgroups_spark.records.columns import RecordColumns
 _SIGN = 0x80000000
 
 
+@lru_cache(maxsize=1 << 14)  # a night asks three times for each group
 def java_hash(text: str) -> int:
     """String.hashCode, signed 32 bit, over UTF-16 code units: a character beyond the BMP counts as two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")

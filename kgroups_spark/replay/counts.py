@@ -205,9 +205,10 @@ MOST_PARTITIONS = 2000
 def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -> list[int]:
     """The numbers of partitions under which all these groups hash to the partition."""
     hashes = np.array([java_hash(group_id) for group_id in group_ids], np.int64)
+    magnitudes = np.where(hashes == -(1 << 31), 0, np.abs(hashes))[:, None]
     counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
-    for magnitude in set(np.where(hashes == -(1 << 31), 0, np.abs(hashes)).tolist()):
-        counts = counts[magnitude % counts == offsets_partition]
+    for some in (magnitudes[:1], magnitudes[1:]):  # hardly any number fits the first one
+        counts = counts[(some % counts == offsets_partition).all(axis=0)]
     found: list[int] = counts.tolist()
     return found
 
