@@ -481,8 +481,8 @@ def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
     return rows
 
 
-# A table of fewer rows is read once, whole, for some 150 bytes a row: ten findings ask for committed offsets, and each
-# would read them from the files, or run a Spark job.
+# A table of fewer rows that is not on a local disk is read once, whole, for some 150 bytes a row: ten findings ask for
+# committed offsets, and each would read them from the files.
 SMALL_TABLE_ROWS = 100_000
 
 
@@ -490,7 +490,7 @@ class LakeTables:
     """The newest rows of a lake's tables, for as long as nothing is written to them."""
 
     def __init__(self, lake: Lake) -> None:
-        self.lake = lake
+        self.lake, self._is_local = lake, lake.uri.startswith("file:")
         self._files: dict[str, list[TableFile]] = {}
         self._small: dict[str, pa.Table | None] = {}
 
@@ -513,7 +513,7 @@ class LakeTables:
         if name not in self._files:
             files = self._files[name] = self.lake.table(name).files()
             counts = sum(file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in files)
-            is_small = TABLES[name].kind != "history" and counts <= SMALL_TABLE_ROWS
+            is_small = TABLES[name].kind != "history" and counts <= SMALL_TABLE_ROWS and not self._is_local
             self._small[name] = self.lake.rows(name, files=files) if is_small else None
         return self._small[name]
 

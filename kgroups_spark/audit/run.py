@@ -319,12 +319,11 @@ def begin_audit(spark: Engine, options: AuditOptions) -> Iterator[Audit]:
                 "by --engine local or a session of local[*]"
             )
         why = make_writable(lake)
-        before_claim = Lake(spark, options.lake)  # what it remembers may soon change
-        last = Ledger(before_claim).last_finished()
+        last = Ledger(lake).last_finished()
         if last is not None:  # another cluster's log is refused before a number is claimed
-            _planned(before_claim, last, source, options, is_claimed=False)
+            _planned(lake, last, source, options, is_claimed=False)
         gone = gone_tables(lake)
-        newest_audits = require_newest(before_claim, last)
+        newest_audits = require_newest(lake, last)
         meant = intention(source.settings.release_version, source.name, gone)
         claim = stack.enter_context(Claim.take(lake, take_over=options.take_over, **meant))
         make_again(claim.fence, gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +35,11 @@ QUALIFY row_number() OVER (of_group ORDER BY {order}) = 1"""
 
 
 class FindingSql(NamedTuple):
-    """A file of `sql/` (findings/finders.py). `tables`: those of which one has a row for each finding. `is_of_all`: it
-    looks at all offsets partitions together."""
+    """A file of `sql/` (findings/finders.py). `tables`: those of which one has a row for each finding, and what it
+    meets. `is_of_all`: it looks at all offsets partitions together."""
 
     kind: Kind
-    tables: list[str]
+    tables: list[tuple[str, list[Condition]]]
     detail: str
     query: str
     is_of_all: bool
@@ -47,10 +48,19 @@ class FindingSql(NamedTuple):
     def parsed(cls, text: str) -> FindingSql:
         head, query = text.split("\n\n", 1)
         kind, first, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
-        severity, tables, summary = re.split(" by |: ", kind, maxsplit=2)
+        severity, by, summary = re.split(" by |: ", kind, maxsplit=2)
+        tables = [
+            (name, [_condition(each) for each in conditions.split(" and ") if each])
+            for name, conditions in re.findall(r"(\w+)(?: \((.+?)\))?(?:, |$)", by)
+        ]
         if first.startswith("of a group"):
             query = FIRST_OF_A_GROUP.format(query=query, order=first.removeprefix("of a group the first by "))
-        return cls(Kind(severity, summary), tables.split(", "), " ".join(detail), query, first == "of all partitions")  # type: ignore[arg-type]
+        return cls(Kind(severity, summary), tables, " ".join(detail), query, first == "of all partitions")  # type: ignore[arg-type]
+
+
+def _condition(text: str) -> Condition:
+    column, comparison, value = re.fullmatch(r"(\w+) (==|<=|>=|is null|is not null) ?(.*)", text).groups()  # type: ignore[union-attr]
+    return Condition(column, comparison, value if value.startswith("$") else json.loads(value or "null"))  # type: ignore[arg-type]
 
 
 _TEXTS = {name: package_text(f"findings/sql/{name}.sql") for name in names_in_package("findings/sql", ".sql")}

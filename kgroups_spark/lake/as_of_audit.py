@@ -88,15 +88,17 @@ class LakeAsOfAudit:
 
     def _version(self, name: str) -> int:
         log = self.lake.table(name)
-        newest = newest_audit(log.last_transaction)
+        now = log.snapshot()
+        newest = newest_audit(now.last_transaction)
         claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest > self.audit_id else None
         if claim_lost(newest, claimed):
             raise ledger_lost(self.lake.location, newest, self.audit_id)
         # Audits have looked already (claim.py), and a rebuild goes on without rows that it makes again.
         recorded = (self._reported["newest_audits"] or {}).get(name) if self.ledger_version is not None else None
-        if is_lost(recorded, newest, log.files):
+        if is_lost(recorded, newest, now.files):
             raise version_lost(self.lake.location, name)
-        return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)
+        is_its_own = newest <= self.audit_id
+        return now.version if is_its_own else min(log.version_as_of(each, self.audit_id) for each in APP_IDS)
 
     def read(self, name: str) -> DataFrame:
         """The table's rows; later commits do not change the frame."""

@@ -352,8 +352,8 @@ def require_newest(lake: Lake, last: AuditRow | None, *, rebuilds: bool = False)
     for name, recorded in ((last and last.newest_audits) or {}).items():
         if not lake.place.has(name):
             continue
-        log = lake.table(name)
-        if not is_lost(recorded, newest_audit(log.last_transaction), log.files):
+        now = lake.table(name).snapshot()
+        if not is_lost(recorded, newest_audit(now.last_transaction), now.files):
             found[name] = recorded
         elif name in NOT_REBUILT or not rebuilds:
             raise version_lost(lake.location, name)

@@ -182,7 +182,7 @@ class Ledger:
     def lost_audit(self) -> int | None:
         """The newest audit with rows, if the ledger's newest files are lost; None: they are not."""
         names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
-        written_by = max((newest_audit(self.lake.table(name).last_transaction) for name in names), default=0)
+        written_by = max((newest_audit(self.lake.table(name).snapshot().last_transaction) for name in names), default=0)
         return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
 
     def _in_order(self, table: pa.Table) -> list[AuditRow]:

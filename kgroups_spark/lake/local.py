@@ -7,6 +7,7 @@ import shutil
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from kgroups_spark.errors import UsageError
@@ -37,7 +38,7 @@ class LocalStore(Store):
 
     def names_in(self, folder: str) -> list[str]:
         with suppress(FileNotFoundError, NotADirectoryError):
-            return [each.name for each in _local(folder).iterdir()]
+            return [each.name for each in os.scandir(_local(folder))]
         return []
 
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
@@ -89,6 +90,7 @@ def require_local(location: str) -> None:
         )
 
 
+@lru_cache(maxsize=16384)  # logs are looked at many times
 def _local(uri: str) -> Path:
     return Path(uri.removeprefix("file:"))
 

@@ -65,9 +65,11 @@ class OffsetKeys:
         if unseen.size:
             encoded = raw.take(pa.array(unseen)).dictionary_encode()
             # New keys get codes; those that cannot be decoded are cached, too.
-            keys = [key for key in encoded.dictionary.to_pylist() if key not in self._bad]
-            self.size_bytes += sum(map(len, keys))
-            regular, irregular = _decode_regular(keys)
+            keys = encoded.dictionary
+            if self._bad:
+                keys = keys.filter(pc.invert(pc.is_in(keys, pa.array(list(self._bad), pa.binary()))))
+            self.size_bytes += pc.sum(pc.binary_length(keys)).as_py() or 0
+            regular, irregular = _decode_regular(keys) if len(keys) else (None, [])
             parts = [regular] if regular is not None else []
             for key in irregular:
                 decoded = _decode_one(key)
@@ -104,12 +106,12 @@ class _Keys(NamedTuple):
     is_exact: NDArray[np.bool_]
 
 
-def _decode_regular(keys: list[bytes]) -> tuple[_Keys | None, list[bytes]]:
+def _decode_regular(raw: pa.BinaryArray) -> tuple[_Keys | None, list[bytes]]:
     """The keys whose lengths add up and whose text is UTF-8, decoded together; and the others."""
-    raw = pa.array(keys, pa.binary())
-    data = np.frombuffer(b"".join(keys) + _PADDING, np.uint8)
-    ends = np.cumsum(np.array([len(key) for key in keys], np.int64))
-    starts = ends - np.diff(ends, prepend=0)
+    _, offsets, values = raw.buffers()
+    edges = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
+    data = np.frombuffer(values.slice(0, int(edges[-1])).to_pybytes() + _PADDING, np.uint8)
+    starts, ends = edges[:-1], edges[1:]
     last = data.size - len(_PADDING)
     int16, int32 = unaligned(data, ">i2"), unaligned(data, ">i4")
     group_length = int16[np.minimum(starts + 2, last)].astype(np.int64)
@@ -117,12 +119,12 @@ def _decode_regular(keys: list[bytes]) -> tuple[_Keys | None, list[bytes]]:
     topic_length = int16[np.clip(topic_at, 0, last)].astype(np.int64)
     is_regular = (group_length >= 0) & (topic_length >= 0) & (topic_at + topic_length + 6 == ends)
     at = np.flatnonzero(is_regular)
-    others = [keys[i] for i in np.flatnonzero(~is_regular).tolist()]
+    others = raw.filter(pa.array(~is_regular)).to_pylist()
     try:
         group_id = binary_slices(data, starts[at] + 4, group_length[at]).cast(pa.string())
         topic = binary_slices(data, topic_at[at] + 2, topic_length[at]).cast(pa.string())
     except pa.ArrowInvalid:  # some text is not UTF-8: one by one
-        return None, keys
+        return None, raw.to_pylist()
     partition = int32[topic_at[at] + 2 + topic_length[at]].astype(np.int32)
     record_type = int16[starts[at]].astype(np.int16)
     return _Keys(group_id, topic, raw.take(pa.array(at)), partition, record_type, np.ones(len(at), np.bool_)), others

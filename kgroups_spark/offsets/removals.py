@@ -55,6 +55,8 @@ def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place:
     """
     if not len(owner):
         return np.zeros(0, np.bool_)
+    is_asked = np.isin(born[0], owner)
+    born = born[0][is_asked], born[1][is_asked]
     steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])
     at = np.concatenate([born[1], gone[1]])
     owners, number = np.unique(np.concatenate([born[0], gone[0], owner]), return_inverse=True)

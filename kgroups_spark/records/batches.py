@@ -38,7 +38,7 @@ from kgroups_spark.records.columns import (
 
 
 SMALLEST_RECORD = 7  # bytes, length included
-FEW_BATCHES = 12  # below this a plain loop over the rest of a batch is faster than lock-step
+FEW_BATCHES = 48  # below this a plain loop over the rest of a batch is faster than lock-step
 
 
 def find_records(
@@ -88,11 +88,13 @@ def _find_rest(
     starts, stops = [], []
     try:
         for _ in range(len(start)):
-            byte = data[pos]
-            if byte < 0x80 and not byte & 1:
-                body, length = pos + 1, byte >> 1
-            else:
-                length, body = read_varint(data, pos, limit)
+            number, body = data[pos], pos + 1
+            if number >= 0x80 and data[body] < 0x80:
+                number, body = number & 0x7F | data[body] << 7, pos + 2
+            elif number >= 0x80:
+                number = 1
+            # An odd number is negative, or longer than that.
+            length, body = read_varint(data, pos, limit) if number & 1 else (number >> 1, body)
             pos = body + length
             if length < 0 or pos > limit:
                 raise ValueError(f"a record of {length} bytes at byte {body}, {limit - body} are left")

@@ -43,13 +43,14 @@ class BatchColumns:
         return len(self.base_offset)
 
     def __getitem__(self, index: slice | NDArray[np.int64] | NDArray[np.bool_]) -> BatchColumns:
-        return BatchColumns(*(getattr(self, f.name)[index] for f in fields(self)))
+        return BatchColumns(*(column[index] for column in vars(self).values()))
 
     @staticmethod
     def concat(parts: list[BatchColumns]) -> BatchColumns:
         """All parts as one, in the given order."""
         parts = parts or [BatchColumns.empty()]
-        return BatchColumns(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(BatchColumns)))
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return parts[0] if len(parts) == 1 else BatchColumns(*map(np.concatenate, columns))
 
     @staticmethod
     def empty() -> BatchColumns:

@@ -38,10 +38,6 @@ from kgroups_spark.records.damage import Bounds, diagnose, find_batch, in_order,
 # A part of a file in one reused buffer that moves forward.
 
 
-# The first read is no larger: most files end within it, and memory costs what is allocated, not what is filled.
-FIRST_ROOM = 1 << 17
-
-
 class BinaryFile(Protocol):
     """The methods that a file must have; Python's binary files and pyarrow's NativeFile have them."""
 
@@ -65,9 +61,7 @@ class Window:
         self._start = 0
         self._buffer = np.zeros(0, np.uint8)
         file.seek(position)
-        self._enlarge(min(size, FIRST_ROOM))
-        if not self.at_end and self._room < size:
-            self._enlarge(size)
+        self._enlarge(size if end is None else min(size, max(end - position, 0)))
 
     def drop(self, size: int) -> None:
         """Drops the first bytes and reads on."""
@@ -87,7 +81,7 @@ class Window:
             self._enlarge(2 * self._room)
 
     def _enlarge(self, size: int) -> None:
-        old, self._room, self._buffer = self._buffer, size, np.zeros(size + PADDING, np.uint8)
+        old, self._room, self._buffer = self._buffer, size, np.empty(size + PADDING, np.uint8)
         self._fill(old)
 
     def _fill(self, source: NDArray[np.uint8]) -> None:
@@ -166,6 +160,9 @@ class SegmentScan:
         """Runs of consecutive sound batches, as long as possible, and corrupt batches, in log order."""
         window = self._window
         while self.stopped is None:
+            if window.filled == 0 and window.at_end:
+                self.stopped = "end"
+                break
             edges, may_go_on = walk(window.view, window.filled)
             run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
             # A known magic and the right CRC; and an offset that is possible and in order, too.
@@ -196,8 +193,6 @@ class SegmentScan:
                     for pos, end in pairwise(part.edges.tolist()):
                         yield self._corrupt(pos, end, next_offset)
                 window.drop(int(edges[take]))
-            elif window.filled == 0 and window.at_end:
-                self.stopped = "end"
             elif not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])) and has_room:
                 window.grow()
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import posixpath
 import re
 import shutil
 import tempfile
@@ -454,14 +455,22 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
     if location.startswith("file:/") and not location.startswith("file://"):
         location = location.removeprefix("file:")
     if "://" not in location:
-        return fs.LocalFileSystem(), str(Path(location).expanduser().absolute())
+        return fs.LocalFileSystem(), _absolute(location)
     system, inside = fs.FileSystem.from_uri(location)
     return system, inside
 
 
+# An absolute path as pathlib spells it, which takes many times as long.
+_ABSOLUTE = re.compile(r"(?:/(?!\.?(?:/|$))[^/]+)+")
+
+
+def _absolute(path: str) -> str:
+    return path if _ABSOLUTE.fullmatch(path) else str(Path(path).expanduser().absolute())
+
+
 def path_in(folder: str, name: str) -> str:
     if "://" not in folder and not folder.startswith("file:/"):
-        return str(Path(folder).expanduser().absolute() / name)
+        return posixpath.join(_absolute(folder), name)
     place, options = _place_and_options(folder)
     return f"{place}/{name}{options}"
 

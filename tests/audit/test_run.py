@@ -64,7 +64,6 @@ def test_findings_of_large_tables_are_those_of_small_ones(local, tmp_path, monke
 
     first, second = found(small), found(small)
     assert len(first) == 8 != len(second)
-    monkeypatch.setattr("kgroups_spark.audit.result.SMALL_TABLE_ROWS", 0)
     monkeypatch.setattr("kgroups_spark.findings.finders.AT_ONCE", 1)
     assert found(large) == first
     for file in (file for name in CURRENT for file in (large / name).glob("*.parquet")):

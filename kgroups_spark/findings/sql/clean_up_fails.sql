@@ -1,4 +1,4 @@
--- error by committed_offsets: offsets of a share group break the clean-up: nothing in the partition expires
+-- error by groups (group_type == "share"): offsets of a share group break the clean-up: nothing in the partition expires
 --
 -- Share group {group_id} has {offsets:counted committed offset}. A coordinator of this release throws on these offsets, so
 -- clean-up of partition {offsets_partition} of __consumer_offsets stops there: {kept_offsets:counted committed offset} and

@@ -1,4 +1,4 @@
--- warning by group_traffic: a group commits far more often than it needs to
+-- warning by group_traffic (audit_id == $audit_id and commits >= 36000): a group commits far more often than it needs to
 --
 -- {group_id} committed {commits:number} times[ in the hour from {since:time}], for {partitions:counted partition}: more than
 -- once a second each. Every commit is a record that brokers replicate, clean, and read again when the coordinator moves;

@@ -1,4 +1,4 @@
--- warning by groups: a commit for a partition that no member owned
+-- warning by _not_held: a commit for a partition that no member owned
 -- of a group the first by topic, partition
 -- {topic}-{partition}[ (and for {others:counted other partition})] was committed as {group_id}[ at {since:time}], while
 -- the group was Stable and none of its members owned that partition. Either a member commits a partition that it no

@@ -1,4 +1,4 @@
--- notice by cluster_facts: a configuration of a group that does not exist
+-- notice by cluster_facts (audit_id == $audit_id): a configuration of a group that does not exist
 -- of all partitions
 -- {names:some} {count:was|were} set for group {group_id}, and no group of that name exists. Configurations outlive a deleted
 -- group and may precede a new one, but a mistyped name has no effect either. If it is not expected: kafka-configs.sh

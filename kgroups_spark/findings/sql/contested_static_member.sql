@@ -1,4 +1,4 @@
--- warning by group_member_versions: two processes take a static member from each other
+-- warning by group_member_versions (audit_id == $audit_id and group_instance_id is not null): two processes take a static member from each other
 --
 -- Static member {group_instance_id} of {group_id} was taken over {takeovers:counted time}, {most} of them within
 -- 10 minutes[, by clients on {hosts:some}][; and so were {others:counted other static member}]. Each time the coordinator fences

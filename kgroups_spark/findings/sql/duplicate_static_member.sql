@@ -1,4 +1,4 @@
--- error by group_members: two members of a group have one group.instance.id
+-- error by group_members (group_instance_id is not null): two members of a group have one group.instance.id
 -- of a group the first by group_instance_id
 -- group.instance.id {group_instance_id} of {group_id} belongs to {members} members ({ids:some})[, and the same is true
 -- of {others:counted other name}]. A coordinator keeps one member of that name. It fences or forgets the others, and

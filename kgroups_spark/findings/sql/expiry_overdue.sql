@@ -1,4 +1,4 @@
--- warning by offset_expiry: offsets that should have expired
+-- warning by offset_expiry (decision == "expire" and expires_at <= $known_until): offsets that should have expired
 --
 -- {offsets:counted committed offset} of {group_id} on {where} should have expired from {since:time} on, and
 -- {offsets:is|are} still there: the coordinator runs no clean-up, could not load the partition, or the brokers'

@@ -1,4 +1,4 @@
--- error by groups: a group is in the wrong partition: its name hashes to another
+-- error by groups (is_misplaced == true): a group is in the wrong partition: its name hashes to another
 -- of all partitions
 -- {group_id} is in partition {offsets_partition} of __consumer_offsets, but its name hashes to another: {cause}. Clients
 -- look for its coordinator there, [where the group is, too (partition {home}), so they fetch those offsets, and none can

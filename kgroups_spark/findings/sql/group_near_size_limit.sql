@@ -1,4 +1,4 @@
--- warning by cluster_facts: a group has nearly as many members as it may have
+-- warning by cluster_facts (audit_id == $audit_id): a group has nearly as many members as it may have
 --
 -- {group_id} has {member_count:counted member}, and {name} of the brokers allows {most:number}. The next ones are refused with
 -- GROUP_MAX_SIZE_REACHED, also members that lose their session and come back. Raise the limit, or split the group

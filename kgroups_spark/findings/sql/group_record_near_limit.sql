@@ -1,4 +1,4 @@
--- warning by large_records, before: a group's record is close to the broker's size limit
+-- warning by large_records, before (finding == "group_record_near_limit"): a group's record is close to the broker's size limit
 --
 -- The {record_name} record of {group_id} has {size_bytes:size}; with its default, message.max.bytes, a broker takes batches
 -- of 1.0 MB. If it grows beyond that, every rebalance of the group fails for all members, with only an unknown server

@@ -1,4 +1,4 @@
--- error by open_transactions, pending_offsets: offsets are held by a transaction that should have ended
+-- error by open_transactions (open_since <= $timed_out_since), pending_offsets (transaction_start_offset is null): offsets are held by a transaction that should have ended
 --
 -- [Producer {producer_id} opened a transaction on partition {offsets_partition} of __consumer_offsets at {since:time},
 -- {age_ms:duration} ago; transaction.max.timeout.ms allows 15m by default][ (transactional.id {transactional_id})][; {why}.

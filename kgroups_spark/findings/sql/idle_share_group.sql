@@ -1,4 +1,4 @@
--- notice by groups: an empty share group, which never expires
+-- notice by groups (group_type == "share" and state == "Empty"): an empty share group, which never expires
 --
 -- Share group {group_id} has had no member since {since:time}, longer than the retention of {retention_ms:duration} after
 -- which other groups expire. Share groups never expire. If it is no longer needed: kafka-share-groups.sh

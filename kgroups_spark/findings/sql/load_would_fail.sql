@@ -1,4 +1,4 @@
--- error by quarantine: a coordinator of the chosen release would refuse to load the partition
+-- error by quarantine (coordinator_fails == true and resolved_by is null): a coordinator of the chosen release would refuse to load the partition
 --
 -- A coordinator of the chosen release {would} partition {offsets_partition} of __consumer_offsets at offset
 -- {log_offset} ({reason}: {why}).[ {others:counted other} like it: table quarantine.] All groups of the partition then

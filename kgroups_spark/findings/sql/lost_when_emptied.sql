@@ -1,4 +1,4 @@
--- warning by offset_expiry: offsets lost as soon as the last member leaves
+-- warning by offset_expiry (reason == "subscribed" and expires_at_if_empty <= $as_of): offsets lost as soon as the last member leaves
 --
 -- {offsets:counted committed offset} of {group_id} on {where} {offsets:was|were} last committed more than the retention
 -- of {retention_ms:duration} ago[, the oldest at {since:time}]. Its members keep them. When the last one leaves, they

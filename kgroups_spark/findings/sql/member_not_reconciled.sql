@@ -1,4 +1,4 @@
--- warning by group_members: a member does not reach its target assignment
+-- warning by groups (state == "Reconciling" and state_since <= $known_until): a member does not reach its target assignment
 -- of a group the first by coalesce(member_state LIKE 'UNRELEASED%', false), member_id, log_offset
 -- Member {member_id} (client {client_id}, {client_host}) of {group_id} {how_far}[ (and {others:counted other member})]; the
 -- group has been Reconciling since {since:time}, and its rebalance timeout is {timeout_ms:duration}. Its pending partitions

@@ -1,4 +1,4 @@
--- notice by offset_commits: one partition is committed both in transactions and outside them
+-- notice by group_traffic (audit_id == $audit_id and transactional_commits >= 1): one partition is committed both in transactions and outside them
 -- of a group the first by topic, partition
 -- {topic}-{partition} of {group_id} was committed {transactional_commits:counted time} in transactions and
 -- {plain_commits:counted time} outside them[, and so were {others:counted other partition}]. The later record in the log

@@ -1,4 +1,4 @@
--- warning by topic_offsets: records are about to be deleted before a group reads them
+-- warning by topic_offsets (audit_id == $audit_id): records are about to be deleted before a group reads them
 -- of a group the first by unread DESC, topic, partition
 -- {percent}% of the records that {topic}-{partition} still has are unread by {group_id}, whose offset {committed_offset} is
 -- {ahead:counted record} after the log's start[; and so it is with {others:counted other partition}]. Since

@@ -1,4 +1,4 @@
--- warning by committed_offsets: a negative committed offset, which clients read as none
+-- warning by committed_offsets (committed_offset <= -1): a negative committed offset, which clients read as none
 -- of a group the first by topic, partition
 -- {group_id} committed {committed_offset} for {topic}-{partition}[, and negative offsets for {others:counted other partition},
 -- too]. Brokers store any number, but clients and Kafka's tools read a negative one as no committed offset: a consumer that

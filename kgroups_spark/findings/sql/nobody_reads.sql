@@ -1,4 +1,4 @@
--- notice by topic_offsets: a group has no members, and its lag grows
+-- notice by topic_offsets (audit_id == $audit_id): a group has no members, and its lag grows
 -- of a group the first by log_end_offset - committed_offset DESC, topic, partition
 -- {group_id} has no members, and its committed offset {committed_offset} of {topic}-{partition} stays, while the log has
 -- grown from {end_before} to {log_end_offset} since {seen_before:time}[; and so it is with {others:counted other partition}]:

@@ -1,4 +1,4 @@
--- warning by topic_offsets: a group has members, and its offsets stay where they are although records arrive
+-- warning by topic_offsets (audit_id == $audit_id): a group has members, and its offsets stay where they are although records arrive
 -- of a group the first by log_end_offset - committed_offset DESC, topic, partition
 -- A member of {group_id} owns {topic}-{partition}, whose log has grown from {end_before} to {log_end_offset} since
 -- {since:time}, and the committed offset is still {committed_offset}[; and so it is with {others:counted other partition}]:

@@ -1,4 +1,4 @@
--- error by topic_offsets: committed offsets whose records the topic has already deleted
+-- error by topic_offsets (audit_id == $audit_id): committed offsets whose records the topic has already deleted
 -- of a group the first by log_start_offset - committed_offset DESC, topic, partition
 -- {group_id} will read {topic}-{partition} from offset {committed_offset}, and the log starts at {log_start_offset}[; and so
 -- it is with {others:counted other partition}]: up to {lost:counted record} {lost:was|were} deleted unread. A consumer

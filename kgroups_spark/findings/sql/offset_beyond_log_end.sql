@@ -1,4 +1,4 @@
--- warning by topic_offsets: committed offsets beyond the end of the topic's log
+-- warning by topic_offsets (audit_id == $audit_id): committed offsets beyond the end of the topic's log
 -- of a group the first by committed_offset - log_end_offset DESC, topic, partition
 -- {group_id} will read {topic}-{partition} from offset {committed_offset}, and the log ends at {log_end_offset}[; and so it
 -- is with {others:counted other partition}]. The topic was truncated or created again, or the offset is another cluster's

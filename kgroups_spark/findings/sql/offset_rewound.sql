@@ -1,4 +1,4 @@
--- warning by moved: committed offsets moved back: records are read again
+-- warning by _moves (distance <= -1): committed offsets moved back: records are read again
 --
 -- {topic}-{partition} of {group_id} was moved back from {offset_before} to {offset_after}[ at {since:time}]: up to
 -- {records:counted record} are read again.[ So were {others:counted other offset} in the records of this audit.] If nobody

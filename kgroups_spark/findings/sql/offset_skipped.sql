@@ -1,4 +1,4 @@
--- warning by moved: committed offsets moved ahead without reading: records are never read
+-- warning by _moves (distance >= 1): committed offsets moved ahead without reading: records are never read
 --
 -- {topic}-{partition} of {group_id} was moved ahead from {offset_before} to {offset_after}[ at {since:time}], while no member
 -- read it: up to {records:counted record} {records:is|are} never read.[ So were {others:counted other offset} in the records of this
@@ -15,6 +15,7 @@ WITH visits AS (
     SELECT offsets_partition, group_id, topic, partition, log_offset, event, cause,
       CASE WHEN event = 'generation_changed' THEN CAST(value_after AS BIGINT) - CAST(value_before AS BIGINT) END AS generations
     FROM moved
+    SEMI JOIN (FROM _moves WHERE distance > 0) USING (offsets_partition, group_id)
     WHERE event NOT IN ('member_joined', 'member_left', 'member_replaced', 'assignment_changed')
   )
 ),

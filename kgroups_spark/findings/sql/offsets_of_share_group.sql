@@ -1,4 +1,4 @@
--- warning by committed_offsets: a share group has committed offsets
+-- warning by groups (group_type == "share"): a share group has committed offsets
 --
 -- Share group {group_id} has {offsets:counted committed offset}. Share groups keep their start offsets in
 -- __share_group_state and do not read these offsets. No clean-up removes them. Brokers reject such commits: these were

@@ -1,4 +1,4 @@
--- error by committed_offsets: committed offsets of a group that does not exist
+-- error by committed_offsets (is_orphan == true): committed offsets of a group that does not exist
 --
 -- {offsets:counted committed offset} on {topics:counted topic} belong to {group_id}, which no longer exists: its record
 -- was deleted, its offsets were not. The coordinator answers as if there were none and never expires them. Consumers

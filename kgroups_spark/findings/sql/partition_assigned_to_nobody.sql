@@ -1,4 +1,4 @@
--- warning by groups: a partition of a subscribed topic is assigned to no member
+-- warning by _not_held: a partition of a subscribed topic is assigned to no member
 -- of a group the first by topic, partition
 -- {topic}-{partition} of {group_id}[, and so {others:is|are} {others:counted more partition}] is
 -- assigned to no member, though the group is Stable and has a committed offset there. Nobody reads it, and its lag grows. In a

@@ -1,4 +1,4 @@
--- error by topic_offsets: records were deleted before their group read them
+-- error by topic_offsets (audit_id == $audit_id): records were deleted before their group read them
 --
 -- {topic} has deleted up to {lost:counted record} that {group_id} had not read[ since {seen_before:time}], from offset
 -- {first_lost} of partition {partition} on[, and of {others:counted other partition}]: nobody in the group will ever read

@@ -1,4 +1,4 @@
--- notice by group_members: a subscribed regular expression that matches no topic
+-- notice by group_members (subscribed_regex is not null): a subscribed regular expression that matches no topic
 --
 -- {members:counted member} of {group_id} {members:subscribes|subscribe} to {expressions:some}, which matches no topic:
 -- nothing is read. The expression is RE2's and must match the whole name, and topics that the member may not describe are

@@ -1,4 +1,4 @@
--- warning by topic_offsets: a share group has records waiting but makes no progress
+-- warning by topic_offsets (audit_id == $audit_id): a share group has records waiting but makes no progress
 -- of all partitions
 -- Share group {group_id} has members, and {waiting:counted record} of {partitions:some} wait for it. Nothing was
 -- acknowledged, released or archived there since {since:time}, longer than the 1h for which a record can be locked at

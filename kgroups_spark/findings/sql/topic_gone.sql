@@ -1,4 +1,4 @@
--- warning by topic_offsets: a topic that a group reads does not exist
+-- warning by topic_offsets (audit_id == $audit_id): a topic that a group reads does not exist
 -- of a group the first by topic
 -- The cluster has no topic {topic}, {use} of {group_id}[; and so it is with {others:counted other topic}]. It was deleted, or
 -- the name is wrong: consumers wait for it and report no error. When it is created again, it begins at offset 0. If the group

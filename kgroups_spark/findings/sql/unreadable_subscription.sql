@@ -1,4 +1,4 @@
--- warning by group_members: a member's subscription cannot be read: nothing of the group expires
+-- warning by group_members (subscribed_topics is null and uses_classic_protocol == true): a member's subscription cannot be read: nothing of the group expires
 -- of a group the first by member_id, log_offset
 -- The subscription of member {member_id} (client {client_id}) of {group_id}[ (and {others:counted other member})] cannot be
 -- parsed. So the coordinator does not know the group's topics, and none of its offsets expire, not even those of topics
