@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
-from kgroups_spark.offsets.columns import starts_of
+from kgroups_spark.offsets.columns import milliseconds, starts_of
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT
@@ -84,12 +84,6 @@ def plain(table: pa.Table) -> pa.Table:
 Ms = NDArray[np.int64]
 
 NONE = np.iinfo(np.int64).min  # no time: outside the range of TIMESTAMP
-
-
-def times_in(column: pa.ChunkedArray) -> Ms:
-    """The epoch milliseconds of TIMESTAMPs, rounded down; NONE for null."""
-    micros = column.cast(TIMESTAMP).cast(pa.int64()).fill_null(NONE).to_numpy()
-    return np.where(micros == NONE, NONE, micros // 1000)
 
 
 def first_known(*times: Ms) -> Ms:
@@ -165,6 +159,7 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
     by_subscription &= _is(groups, "state", rules.subscription_states)
     was_joined = np.append(flags(pc.not_equal(groups["protocol_type"], "")), False)
     is_waiting = is_classic & is_empty & was_joined
+    state_ms = numbers(milliseconds(groups["current_state_timestamp"]), none=NONE)
     # Groups with members, if the subscriptions of all of them could be parsed.
     group_of_member = rows_among(group_members.select(GROUP).columns, groups.select(GROUP).columns)
     has_known, has_unreadable = np.zeros((2, len(nothing)), bool)
@@ -186,7 +181,7 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
         is_share=is_share,
         is_active=is_classic & ~is_empty & ~by_subscription,
         is_unknown=by_subscription & ~knows_subscriptions,
-        emptied_ms=np.where(is_waiting, np.append(times_in(groups["current_state_timestamp"]), NONE), NONE),
+        emptied_ms=np.where(is_waiting, np.append(state_ms, NONE), NONE),
         subscribed=_pairs(subscribed),
         waits=has_members & is_classic,
         goes_by_own_time=has_members & ~is_classic,
@@ -296,12 +291,11 @@ def offset_expiry(
     conditions = group_conditions(groups, group_members, rules)
     is_pending = rows_among(committed_offsets.select(SLOT).columns, pending_offsets.select(SLOT).columns) != NOWHERE
     is_pending &= rules.pending_transaction_spares
-    commit_ms = times_in(committed_offsets["commit_timestamp"])
-    commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
+    commit_ms = numbers(milliseconds(committed_offsets["commit_timestamp"]), none=-1)
     # The client's expire time as the release reads it.
     expire_ms = np.full(len(commit_ms), NONE)
     if rules.honours_expire_timestamp:
-        expire_ms = times_in(committed_offsets["expire_timestamp"])
+        expire_ms = numbers(milliseconds(committed_offsets["expire_timestamp"]), none=NONE)
         if rules.v1_without_expire_timestamp_expired:
             is_v1 = flags(pc.equal(committed_offsets["value_version"], 1))
             expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
@@ -387,7 +381,8 @@ def group_expiry(
     # The last element is for orphans, the row NOWHERE.
     group = rows_among(offset_expiry.select(GROUP).columns, groups.select(GROUP).columns)
     has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
-    last_ms, expires_ms = np.full(groups.num_rows + 1, NONE), times_in(offset_expiry["expires_at"])
+    last_ms = np.full(groups.num_rows + 1, NONE)
+    expires_ms = numbers(milliseconds(offset_expiry["expires_at"]), none=NONE)
     has_some[group] = True
     has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
     has_timeless[group[expires_ms == NONE]] = True
