@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import wire
-from kgroups_spark.messages.coordinator_records import offsets_partition
+from kgroups_spark.messages.coordinator_records import absolute_hashes
 
 SEGMENT_BYTES = 100 << 20
 FIRST_TIMESTAMP_MS = 1_760_000_000_000
@@ -111,9 +111,9 @@ def generate_live(folder: Path, shape: Shape) -> int:
     `shape.slots` each, of which the second night commits those of each hundredth group again. The segments of night
     n are below `folder/n`. Returns the number of records."""
     placed: dict[int, list[str]] = {p: [] for p in range(shape.partitions)}
-    for number in range(shape.groups):
-        name = f"{TEAMS[number % len(TEAMS)]}-{ROLES[number % len(ROLES)]}-{number}"
-        placed[offsets_partition(name, shape.partitions)].append(name)
+    names = [f"{TEAMS[n % len(TEAMS)]}-{ROLES[n % len(ROLES)]}-{n}" for n in range(shape.groups)]
+    for name, partition in zip(names, (absolute_hashes(names) % shape.partitions).tolist(), strict=True):
+        placed[partition].append(name)
     with ProcessPoolExecutor() as pool:
         return sum(pool.map(partial(_write_live, folder, shape), placed, placed.values()))
 
@@ -146,7 +146,8 @@ def _groups(shape: Shape) -> dict[int, list[Group]]:
     for number in range(shape.groups):
         name = f"{rng.choice(TEAMS)}-{rng.choice(ROLES)}-{number}"
         group_id = f"connect-{name}" if number % 10 == 0 else name
-        placed[offsets_partition(group_id, shape.partitions)].append(_group(rng, group_id, number))
+        partition = int(absolute_hashes([group_id])[0] % shape.partitions)
+        placed[partition].append(_group(rng, group_id, number))
     return placed
 
 

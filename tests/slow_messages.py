@@ -8,6 +8,7 @@ cursor; any error raises Bad.
 from __future__ import annotations
 
 import base64
+import struct
 
 from kgroups_spark.messages.schema import decode_text
 
@@ -257,3 +258,17 @@ def slow_record(out, key, read_key, value, read_value):
     except Bad:
         return out | {"outcome": "truncated"}
     return out | fields | {"outcome": "ok", "exact": exact and c.exact and c.left() == 0}
+
+
+def java_hash(text):
+    """String.hashCode, character by character."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        result = (31 * result + unit) % 2**32
+    return result - 2**32 if result >= 2**31 else result
+
+
+def offsets_partition(group_id, partition_count):
+    value = java_hash(group_id)
+    return 0 if value == -(2**31) else abs(value) % partition_count

@@ -178,11 +178,7 @@ class Lake:
         files = self.table(name).files(version) if files is None else files
         files = [file for file in files if all_may_hold(conditions, file.bound)]
         # To compare all rows costs several times their reading.
-        unsure = [
-            each
-            for each in conditions
-            if each.value is None or any(file.value_of(each.column) != each.value for file in files)
-        ]
+        unsure = [c for c in conditions if c.value is None or any(f.value_of(c.column) != c.value for f in files)]
         left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
         with self._damage_reported(name):
             return left_out.rows_left(name, self.dataset(name, [each.path for each in files]), columns, unsure)

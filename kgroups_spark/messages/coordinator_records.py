@@ -52,11 +52,6 @@ def absolute_hashes(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.where(hashes == -_SIGN, 0, np.abs(hashes))
 
 
-def offsets_partition(group_id: str, partition_count: int) -> int:
-    """The group's partition."""
-    return int(absolute_hashes([group_id])[0]) % partition_count
-
-
 # Record types of the coordinators' topics: name, key, and the layouts of the value, all from the definitions.
 
 
@@ -90,9 +85,6 @@ TRANSACTION_STATE = record_types("__transaction_state")
 # The logs of Kafka's coordinators, as data. A record's partition is Utils.abs(String.hashCode) modulo the count, of
 # the group id (GroupCoordinatorService.partitionFor), `groupId:topicId:partition` (ShareCoordinatorService, 4.0 to
 # 4.4), or the transactional id (TransactionStateManager, 0.11 to 4.4).
-
-
-Key = Mapping[str, Any]
 
 
 class CoordinatorLog(NamedTuple):

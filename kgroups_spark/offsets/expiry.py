@@ -10,23 +10,20 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
-from kgroups_spark.offsets.columns import starts_of
+from kgroups_spark.offsets.columns import I64, Flags, milliseconds, starts_of
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT
 from kgroups_spark.words import LAST_MS
 
 Column: TypeAlias = "pa.ChunkedArray | pa.Array"
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 NOWHERE = -1
 
 
-def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
+def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> I64:
     """The index of a row of the columns `among` with the same values, for each row of `wanted`; NOWHERE: there is none.
 
     A null equals nothing, as in SQL.
@@ -53,7 +50,7 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
     return rows[of_wanted]
 
 
-def _places(column: Column, values: pa.Array) -> Rows:
+def _places(column: Column, values: pa.Array) -> I64:
     """The index of each row's value among these; NOWHERE: it is not there, or null."""
     if pa.types.is_dictionary(column.type):
         encoded = one_array(column)
@@ -81,18 +78,10 @@ def plain(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
 
 
-Ms = NDArray[np.int64]
-
 NONE = np.iinfo(np.int64).min  # no time: outside the range of TIMESTAMP
 
 
-def times_in(column: pa.ChunkedArray) -> Ms:
-    """The epoch milliseconds of TIMESTAMPs, rounded down; NONE for null."""
-    micros = column.cast(TIMESTAMP).cast(pa.int64()).fill_null(NONE).to_numpy()
-    return np.where(micros == NONE, NONE, micros // 1000)
-
-
-def first_known(*times: Ms) -> Ms:
+def first_known(*times: I64) -> I64:
     """For each row the first time that is not NONE."""
     found = times[0]
     for other in times[1:]:
@@ -100,7 +89,7 @@ def first_known(*times: Ms) -> Ms:
     return found
 
 
-def later(times: Ms, by_ms: int) -> Ms:
+def later(times: I64, by_ms: int) -> I64:
     """The times plus `by_ms`; NONE stays. A sum that would overflow becomes a time far after the year 9999."""
     return np.where(times == NONE, NONE, times + storable(by_ms))
 
@@ -110,7 +99,7 @@ def storable(ms: int) -> int:
     return min(ms, 1 << 62)
 
 
-def timestamps(times: Ms) -> pa.Array:
+def timestamps(times: I64) -> pa.Array:
     """The TIMESTAMPs; null for NONE. A time after the year 9999 becomes that year's last millisecond: few readers can
     show later times, and a sum of two times would not fit."""
     is_none = times == NONE
@@ -123,7 +112,7 @@ def timestamp(time_ms: int) -> pa.Scalar:
     return pa.scalar(min(time_ms, LAST_MS) * 1000, pa.int64()).cast(TIMESTAMP)
 
 
-def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
+def texts(codes: I64 | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
     """The word of each code; null if masked."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=mask), pa.array(words, STRING))
 
@@ -143,7 +132,7 @@ class GroupConditions(NamedTuple):
     is_share: Flags
     is_active: Flags
     is_unknown: Flags
-    emptied_ms: Ms
+    emptied_ms: I64
     subscribed: tuple[Column, Column]
     waits: Flags
     goes_by_own_time: Flags
@@ -165,6 +154,7 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
     by_subscription &= _is(groups, "state", rules.subscription_states)
     was_joined = np.append(flags(pc.not_equal(groups["protocol_type"], "")), False)
     is_waiting = is_classic & is_empty & was_joined
+    state_ms = numbers(milliseconds(groups["current_state_timestamp"]), none=NONE)
     # Groups with members, if the subscriptions of all of them could be parsed.
     group_of_member = rows_among(group_members.select(GROUP).columns, groups.select(GROUP).columns)
     has_known, has_unreadable = np.zeros((2, len(nothing)), bool)
@@ -186,7 +176,7 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
         is_share=is_share,
         is_active=is_classic & ~is_empty & ~by_subscription,
         is_unknown=by_subscription & ~knows_subscriptions,
-        emptied_ms=np.where(is_waiting, np.append(times_in(groups["current_state_timestamp"]), NONE), NONE),
+        emptied_ms=np.where(is_waiting, np.append(state_ms, NONE), NONE),
         subscribed=_pairs(subscribed),
         waits=has_members & is_classic,
         goes_by_own_time=has_members & ~is_classic,
@@ -214,7 +204,7 @@ def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
     return np.append(flags(is_one), False)
 
 
-def _pairs(lots: list[tuple[Rows, pa.Array]]) -> tuple[Column, Column]:
+def _pairs(lots: list[tuple[I64, pa.Array]]) -> tuple[Column, Column]:
     """The pairs of a group's row and a topic, from several lots."""
     rows = [pa.array(rows, pa.int64()) for rows, _ in lots]
     return pa.chunked_array(rows, pa.int64()), pa.chunked_array([topics for _, topics in lots], STRING)
@@ -222,7 +212,7 @@ def _pairs(lots: list[tuple[Rows, pa.Array]]) -> tuple[Column, Column]:
 
 def _of_each(
     groups: pa.Table, name: str, counts: Flags, topics_in: Callable[[Any], Iterator[Any]]
-) -> tuple[Rows, pa.Array]:
+) -> tuple[I64, pa.Array]:
     """The topics in a column of the chosen groups (`counts`), which is read group by group."""
     rows = np.flatnonzero(counts[:NOWHERE])
     reported = groups[name].take(pa.array(rows, pa.int64())).to_pylist()
@@ -296,12 +286,11 @@ def offset_expiry(
     conditions = group_conditions(groups, group_members, rules)
     is_pending = rows_among(committed_offsets.select(SLOT).columns, pending_offsets.select(SLOT).columns) != NOWHERE
     is_pending &= rules.pending_transaction_spares
-    commit_ms = times_in(committed_offsets["commit_timestamp"])
-    commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
+    commit_ms = numbers(milliseconds(committed_offsets["commit_timestamp"]), none=-1)
     # The client's expire time as the release reads it.
     expire_ms = np.full(len(commit_ms), NONE)
     if rules.honours_expire_timestamp:
-        expire_ms = times_in(committed_offsets["expire_timestamp"])
+        expire_ms = numbers(milliseconds(committed_offsets["expire_timestamp"]), none=NONE)
         if rules.v1_without_expire_timestamp_expired:
             is_v1 = flags(pc.equal(committed_offsets["value_version"], 1))
             expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
@@ -330,24 +319,21 @@ def offset_expiry(
     base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
     # The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
     # group begins.
-    from_now = np.full(len(group), storable(as_of + retention_ms))
-    if_waiting = first_known(expire_ms, from_now)
+    if_waiting = np.where(expire_ms == NONE, storable(as_of + retention_ms), expire_ms)
     if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
     if_empty_ms = np.select(
         [conditions.waits[group], conditions.goes_by_own_time[group], conditions.has_none[group]],
         [np.maximum(if_waiting, as_of), np.maximum(if_by_own_time, as_of), due_ms],
         NONE,
     )
-    has_none_if_empty = (
-        is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
-    )
+    none_if_empty = is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
     decided = {
         "decision": texts(np.isin(reason, EXPIRES), ("keep", "expire")),
         "reason": texts(reason, REASONS),
         "base": texts(base, BASES, ~has_base),
         "base_timestamp": timestamps(np.where(has_base, base_ms, NONE)),
         "expires_at": timestamps(np.where(has_time, due_ms, NONE)),
-        "expires_at_if_empty": timestamps(np.where(has_none_if_empty, NONE, if_empty_ms)),
+        "expires_at_if_empty": timestamps(np.where(none_if_empty, NONE, if_empty_ms)),
     }
     columns, constants = by_name(committed_offsets) | decided, {"retention_ms": retention_ms, "audit_id": audit_id}
     return table_of("offset_expiry", columns, committed_offsets.num_rows, as_of=timestamp(as_of), **constants)
@@ -387,7 +373,8 @@ def group_expiry(
     # The last element is for orphans, the row NOWHERE.
     group = rows_among(offset_expiry.select(GROUP).columns, groups.select(GROUP).columns)
     has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
-    last_ms, expires_ms = np.full(groups.num_rows + 1, NONE), times_in(offset_expiry["expires_at"])
+    last_ms = np.full(groups.num_rows + 1, NONE)
+    expires_ms = numbers(milliseconds(offset_expiry["expires_at"]), none=NONE)
     has_some[group] = True
     has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
     has_timeless[group[expires_ms == NONE]] = True

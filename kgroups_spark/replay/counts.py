@@ -206,11 +206,8 @@ def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -
     """The numbers of partitions under which all these groups hash to the partition."""
     hashes = absolute_hashes(list(group_ids))
     counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
-    start, at_once = 0, 1  # the first few hashes leave few numbers
-    while start < len(hashes):
-        fits = hashes[start : start + at_once, None] % counts == offsets_partition
-        counts = counts[fits.all(axis=0)]
-        start, at_once = start + at_once, min(2 * at_once, 4096)
+    for some in np.split(hashes, range(4, len(hashes), 1024)):  # the first few leave few numbers
+        counts = counts[(some[:, None] % counts == offsets_partition).all(axis=0)]
     found: list[int] = counts.tolist()
     return found
 

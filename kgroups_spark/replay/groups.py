@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,8 +31,6 @@ from kgroups_spark.offsets.columns import (
     SlotRange,
     latest_at,
     milliseconds,
-    numbered,
-    starts_of,
 )
 from kgroups_spark.offsets.effects import Quiet
 from kgroups_spark.offsets.replay import OffsetHistory, ReplayedOffsets, group_ends, markers_of, other_records
@@ -122,37 +121,36 @@ class HeldByColumns:
     """Whether groups hold offsets at the log offset last given to `at`. `holdings`: sorted by group and log offset."""
 
     def __init__(self, holdings: pa.Table, log: JoinedLog) -> None:
-        self._group_id, self._number = holdings["group_id"], log.number_at(numbers(holdings["since"]))
-        self._since = holdings["since"].to_pylist()
-        self._committed, self._pending = (flags(holdings[name]).tolist() for name in ("has_committed", "has_pending"))
-        self._place = (-1, -1)
-
-    @cached_property
-    def _rows(self) -> dict[GroupKey, tuple[int, int]]:
-        """The rows of each group. Few nights ask for any."""
-        starts = np.flatnonzero(starts_of(self._number, numbered(self._group_id)[0])).tolist()
-        names = self._group_id.take(pa.array(starts, pa.int64())).to_pylist()
-        keys = zip(self._number[starts].tolist(), names, strict=True)
-        ends = [*starts[1:], len(self._since)]
-        return dict(zip(keys, zip(starts, ends, strict=False), strict=True))
+        self._holdings, self._log, self._place = holdings, log, (-1, -1)
 
     def at(self, log_offset: int, number: int) -> None:
         """Moves to the state after the record at `log_offset`, in the partition of that number."""
         self._place = log_offset, number
 
     def has_committed(self, group_id: str) -> bool:
-        row = self._row(group_id)
-        return row is not None and self._committed[row]
+        return self._now(group_id)[1]
 
     def has_pending(self, group_id: str) -> bool:
-        row = self._row(group_id)
-        return row is not None and self._pending[row]
+        return self._now(group_id)[2]
 
-    def _row(self, group_id: str) -> int | None:
+    def _now(self, group_id: str) -> tuple[int, bool, bool]:
         log_offset, number = self._place
-        start, end = self._rows.get((number, group_id), (0, 0))
-        row = bisect_right(self._since, log_offset, start, end) - 1
-        return row if row >= start and end else None
+        rows = self._rows.get((number, group_id), [])
+        row = bisect_right(rows, log_offset, key=itemgetter(0)) - 1
+        return rows[row] if row >= 0 else (-1, False, False)
+
+    @cached_property
+    def _rows(self) -> dict[GroupKey, list[tuple[int, bool, bool]]]:
+        """By group: since when it holds any committed and pending offsets, or none. Few nights ask for it."""
+        since = numbers(self._holdings["since"])
+        rows = zip(
+            *(self._holdings[name].to_pylist() for name in ("since", "has_committed", "has_pending")), strict=True
+        )
+        names = self._holdings["group_id"].cast(pa.string()).to_pylist()
+        found = defaultdict[GroupKey, list[tuple[int, bool, bool]]](list)
+        for number, name, row in zip(self._log.number_at(since).tolist(), names, rows, strict=True):
+            found[number, name].append(row)
+        return found
 
 
 # Steps of offsets that matter to groups, in log order.

@@ -82,9 +82,9 @@ def saved(state: LogState) -> pa.Table:
 
 def checkpoint_rows(entries: pa.Table, ends: Mapping[int, int], made: Mapping[str, int | str]) -> pa.Table:
     """ENTRIES as rows of `checkpoints`. `ends`: each state's log offset; `made`: see state_entries.made_by."""
-    of_partition = np.zeros(max(ends, default=0) + 1, np.int64)
-    of_partition[np.array([*ends], np.int64)] = [*ends.values()]
-    at = of_partition[numbers(entries["offsets_partition"])]
+    partitions = sorted(ends)
+    of_each = np.searchsorted(partitions, numbers(entries["offsets_partition"]))
+    at = np.array([ends[number] for number in partitions], np.int64)[of_each]
     return table_of("checkpoints", by_name(entries) | {"log_offset": pa.array(at)}, len(entries), **made)
 
 

@@ -116,13 +116,14 @@ class StoredTable(NamedTuple):
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
         # A file that waits has a row group in memory.
         scan = {**_SCAN, "fragment_readahead": 1} if is_local else _SCAN
-        decide = [self.shard] if is_whole else [self.shard, *SLOT]
-        for batch in dataset.to_batches(columns=[*dict.fromkeys([*decide, *names])], **scan):
+        decide = [self.shard, *names] if is_whole else [self.shard, *SLOT, *names]
+        for batch in dataset.to_batches(columns=[*dict.fromkeys(decide)], **scan):
             rows = pa.Table.from_batches([batch])
             is_in = np.isin(rows[self.shard].to_numpy(), list(numbers))
             some = where(rows.select(names), is_in if is_whole else is_in & slots.includes(rows))
-            # Ranges are copied, so that the memory of the row group is free.
-            yield some if is_whole else pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
+            # A part is copied, so that the memory of the row group is free.
+            is_part = len(some) < len(rows)
+            yield pa.table([each.combine_chunks() for each in some.columns], some.schema) if is_part else some
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,6 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.replay import range_decoder
 from kgroups_spark.words import to_epoch_ms
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
@@ -39,6 +38,7 @@ from tests.nights.nights_here import (
 )
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
+from tests.slow_messages import offsets_partition
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 RELEASES = ("4.3", "4.0.0", "3.9", "2.3", "0.9")

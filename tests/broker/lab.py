@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from kgroups_spark.messages.coordinator_records import offsets_partition
 from tests.broker.answers import Asking, Json, described, listed
 from tests.broker.brokers import SMALL, Brokers, until
 from tests.broker.java_clients import JavaClients, Slot
 from tests.broker.members import LONG_MS, SILENT, Member, ShareMember, Transactions
+from tests.slow_messages import offsets_partition
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.messages.coordinator_records import offsets_partition
 from tests.broker.brokers import SMALL, until
 from tests.broker.java_clients import JavaClients, Slot
 from tests.broker.lab import Lab
 from tests.broker.members import LONG_MS, Transactions
+from tests.slow_messages import offsets_partition
 
 GROUP = "state-group"
 # Transactions of a process that is killed, with their timeouts.

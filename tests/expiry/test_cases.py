@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator.releases import RELEASES, expiry_rules
-from kgroups_spark.offsets.expiry import NONE, first_known, later, times_in, timestamp, timestamps
+from kgroups_spark.offsets.columns import milliseconds
+from kgroups_spark.offsets.expiry import NONE, first_known, later, timestamp, timestamps
 from kgroups_spark.tables.columns import TIMESTAMP
 from tests.expiry.cases import CASES, DAY, NOW, R, ago, group, offset, simple
 from tests.expiry.frames import AUDIT_ID, clean_up
@@ -171,7 +172,7 @@ def test_a_time_after_the_year_9999_is_its_last_millisecond() -> None:
 
 def test_times_of_a_table_are_rounded_down_to_milliseconds() -> None:
     column = pa.chunked_array([pa.array([1_999, None, -1], pa.int64()).cast(TIMESTAMP)])
-    assert times_in(column).tolist() == [1, NONE, -1]
+    assert milliseconds(column).to_pylist() == [1, None, -1]
 
 
 def test_the_first_column_with_a_time_counts() -> None:

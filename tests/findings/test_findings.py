@@ -29,7 +29,6 @@ from kgroups_spark.findings.finding import (
     TransactionState,
     moment,
 )
-from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp
 from kgroups_spark.replay.ranges import newest_time
 from kgroups_spark.tables.columns import Condition, expression_of
@@ -43,6 +42,7 @@ from tests.logs.log_files import borders, files_of_nights
 from tests.nights.nights_here import LOOKING, How, audit, audit_nights, in_memory, new_lake
 from tests.nights.replayed_logs import replayed
 from tests.nights.story import story
+from tests.slow_messages import offsets_partition
 
 RETENTION_MS = 7 * DAY
 FOLDER = Path(__file__).parent

@@ -18,8 +18,8 @@ from kgroups_spark.messages.coordinator_records import (
     CoordinatorRecordDecoder,
     GroupRecordDecoder,
     Undecodable,
+    absolute_hashes,
     java_hashes,
-    offsets_partition,
 )
 from kgroups_spark.messages.group_metadata import BlobTexts
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
@@ -28,7 +28,7 @@ from kgroups_spark.records.segment import read_segment
 from tests.messages.compared import assert_decoded_as_the_slow_decoder, changed, group_record, offset_commits
 from tests.messages.group_record_bytes import COOPERATIVE, KEY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import ALL, KEY_OF_TYPE, assert_has, records, vectors
-from tests.slow_messages import slow_offset_commit
+from tests.slow_messages import java_hash, offsets_partition, slow_offset_commit
 
 LOGS = {"share": SHARE_LOG, "transaction": TRANSACTION_LOG}
 KEY_BYTES = {(v["kind"].split("_")[0], v["type"]): bytes.fromhex(v["hex"]) for v in ALL if v["kind"].endswith("_key")}
@@ -187,24 +187,19 @@ def without_parsed_blobs(value):
     return without_blobs(value)
 
 
-@pytest.mark.parametrize("vector", vectors("partition"))
-def test_groups_hash_to_the_partition_that_kafka_gives_them(vector):
-    expected = vector["fields"]
-    assert java_hashes(["", expected["group"], "a"]).tolist() == [0, expected["hash"], 97]
+def test_names_hash_to_the_partitions_that_kafka_gives_them():
+    of_groups = [vector.values[0]["fields"] for vector in vectors("partition")]
+    names = ["", *(each["group"] for each in of_groups), "test-group"]
+    assert java_hashes(names).tolist() == [0, *(each["hash"] for each in of_groups), java_hash("test-group")]
+    assert list(map(java_hash, names)) == java_hashes(names).tolist()
     for count in (50, 1, 7):
-        assert offsets_partition(expected["group"], count) == expected[f"p{count}"]
-
-
-def test_other_names_hash_like_groups():
-    assert offsets_partition("test-group", 50) == 12
-    assert offsets_partition("connect-sink-1", 50) == 42  # a transactional id
-    # ShareCoordinatorService.partitionFor, 4.3.1.
-    assert offsets_partition("sg:ASNFZ4mrze8RIjNEVWZ3iA:4", 50) == 10
-
-
-def test_a_hash_of_the_smallest_int_belongs_to_partition_0():
-    assert java_hashes(["polygenelubricants"]) == [-(2**31)]
-    assert offsets_partition("polygenelubricants", 50) == 0
+        found = (absolute_hashes(names) % count).tolist()
+        assert found[1:-1] == [each[f"p{count}"] for each in of_groups]
+        assert found == [offsets_partition(name, count) for name in names]
+    # A transactional id. ShareCoordinatorService.partitionFor, 4.3.1. The hash is the smallest int.
+    others = ["test-group", "connect-sink-1", "sg:ASNFZ4mrze8RIjNEVWZ3iA:4", "polygenelubricants"]
+    assert (absolute_hashes(others) % 50).tolist() == [12, 42, 10, 0]
+    assert java_hashes(others[-1:]) == [-(2**31)]
 
 
 # Fast decoders against the slow one: golden vectors changed at random, odd protocol blobs, whole captured segments.

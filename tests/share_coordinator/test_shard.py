@@ -31,12 +31,12 @@ from kgroups_spark.messages.coordinator_records import (
     CoordinatorRecord,
     CoordinatorRecordDecoder,
     GroupRecordDecoder,
-    offsets_partition,
 )
 from tests.chosen import some_of
 from tests.lake.table_rows import rows_of
 from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
+from tests.slow_messages import offsets_partition
 from tests.views.lag_cases import share_lag
 
 # The state of the share partition in ShareCoordinatorShard of 4.3.1 and 4.4.0 after each record (4.4.0 if it differs).

@@ -6,9 +6,10 @@ import random
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.transaction_shard import TransactionCoordinatorShard, transaction_rules
-from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG, TRANSACTION_STATE, offsets_partition
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG, TRANSACTION_STATE
 from tests.findings.record_bytes import message
 from tests.recorded_state_logs import answers, decoded
+from tests.slow_messages import offsets_partition
 
 IDS = ("etl-0_1", "etl-0_2", "café", "")
 

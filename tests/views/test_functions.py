@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.messages.coordinator_records import java_hashes, offsets_partition
 from tests.chosen import one_of
 from tests.expiry.cases import DAY, R
 from tests.expiry.frames import COMMON_NOW, all_passes, clean_up
 from tests.lake.table_rows import rows_of as table_rows
+from tests.slow_messages import java_hash, offsets_partition
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 
 SINCE_70, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -48,8 +48,7 @@ OF_GROUPS = """
 def assert_hashed(views, named):
     said = {row["group_id"]: (row["hash"], row["p"], row["q"]) for row in rows_of(views, OF_GROUPS)}
     of_50 = {name: offsets_partition(name, 50) for name in named}
-    hashes = zip(named, java_hashes(named).tolist(), strict=True)
-    assert said == {name: (hashed, of_50[name], of_50[name]) for name, hashed in hashes}
+    assert said == {name: (java_hash(name), of_50[name], of_50[name]) for name in named}
     assert rows_of(views, "SELECT offsets_partition_of(NULL, 50) AS p, offsets_partition_count() AS n") == [
         {"p": None, "n": 50}
     ]
@@ -57,7 +56,7 @@ def assert_hashed(views, named):
 
 def test_a_groups_partition_follows_from_javas_hash():
     named = names(2000)
-    assert min(java_hashes(named)) == -(1 << 31)
+    assert min(map(java_hash, named)) == -(1 << 31)
     assert_hashed(in_duckdb(groups_of(named, 50)), named)
 
 
