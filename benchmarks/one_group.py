@@ -94,7 +94,7 @@ def _measured(
     shutil.rmtree(work / "copy", ignore_errors=True)
     lake = Lake.create(spark, str(work / "nights"))
     started = cpu_seconds()
-    for night in range(lake.table(NAME).version(), nights):
+    for night in range(lake.table(NAME).snapshot().version, nights):
         _write_night(lake, night, records)
     _say(f"{nights} nights of {records:,} records written", started, lake)
     for table in only:
@@ -114,7 +114,7 @@ def _measured(
 
 def _arrange(lake: Lake, way: str) -> None:
     if way == "kgroups maintain":
-        optimize(LakeWriter(lake, lake.table(NAME).version() + 1, lambda: None), NAME)
+        optimize(LakeWriter(lake, lake.table(NAME).snapshot().version + 1, lambda: None), NAME)
     elif way != "as audits leave it":
         zorder = " ZORDER BY (group_id)" if way.endswith("ZORDER BY") else ""
         lake.spark.sql(f"OPTIMIZE delta.`{lake.table(NAME).path}`{zorder}").collect()

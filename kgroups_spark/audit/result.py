@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE, finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
-from kgroups_spark.lake.store import TableFile, total_rows
+from kgroups_spark.lake.store import total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.package_data import __version__
@@ -53,7 +53,7 @@ from kgroups_spark.replay.state_logs import (
 )
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
-from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
+from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.rows import constant, table_of_rows, with_columns
 from kgroups_spark.tables.schemas import GROUP, STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
@@ -396,8 +396,6 @@ def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:
 
 
 # The findings of an audit: evidence from the lake as this audit leaves it, rows for the table `findings`.
-#
-# If the driver reaches the files by pyarrow, no Spark job is needed; otherwise Spark chooses the rows.
 
 
 def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
@@ -481,41 +479,23 @@ def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
     return rows
 
 
-# A table of fewer rows that is not on a local disk is read once, whole, for some 150 bytes a row: ten findings ask for
-# committed offsets, and each would read them from the files.
-SMALL_TABLE_ROWS = 100_000
-
-
 class LakeTables:
     """The newest rows of a lake's tables, for as long as nothing is written to them."""
 
     def __init__(self, lake: Lake) -> None:
-        self.lake, self._is_local = lake, lake.uri.startswith("file:")
-        self._files: dict[str, list[TableFile]] = {}
-        self._small: dict[str, pa.Table | None] = {}
+        self.lake = lake
+        self._files = cache(lambda name: lake.table(name).files())
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
-        if (rows := self._whole(name)) is not None:
-            where = expression_of(conditions)
-            return (rows if where is None else rows.filter(where)).select(columns)
-        return self.lake.rows(name, files=self._files[name], columns=columns, conditions=conditions)
+        return self.lake.rows(name, files=self._files(name), columns=columns, conditions=conditions)
 
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
         # Nothing has replaced rows of the newest audit, the only one that is asked for.
         is_of_audit = any(each.column == "audit_id" for each in conditions)
-        if self._whole(name) is not None or (self.lake.replaced.touches(name) and not is_of_audit):
+        if self.lake.replaced.touches(name) and not is_of_audit:
             return self.rows(name, arrow_schema(name).names, *conditions)
-        paths = [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
+        paths = [each.path for each in self._files(name) if all_may_hold(conditions, each.bound)]
         return self.lake.dataset(name, paths) if paths else arrow_schema(name).empty_table()
-
-    def _whole(self, name: str) -> pa.Table | None:
-        """The table's rows, from history only the audit's; None: Delta's log counts many, perhaps deleted ones, too."""
-        if name not in self._files:
-            files = self._files[name] = self.lake.table(name).files()
-            counts = sum(file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in files)
-            is_small = TABLES[name].kind != "history" and counts <= SMALL_TABLE_ROWS and not self._is_local
-            self._small[name] = self.lake.rows(name, files=files) if is_small else None
-        return self._small[name]
 
 
 STATES = [*GROUP, "state"]

@@ -25,7 +25,7 @@ from kgroups_spark.coordinator.transaction_shard import (
     TransactionalIdRow,
 )
 from kgroups_spark.errors import attempt
-from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, TimesOff, order
+from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, LargeRecord, Row, TimesOff, order
 from kgroups_spark.messages.coordinator_records import absolute_hashes
 from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import (
@@ -94,8 +94,7 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
 # Findings as SQL of DuckDB: a file each in `sql/`.
 #
 #     -- error by committed_offsets (is_orphan == true): committed ...    its severity, the tables of which one has a
-#                                                                         row for each of its rows, what that row meets
-#                                                                         (`and`, $parameters), and its summary
+#                                                                         row like this for each of its rows; summary
 #     -- of a group the first by topic                                    the number of the others is in its column
 #                                                                         `others`; or `of all partitions`, if a row is
 #                                                                         not of one offsets partition; or nothing
@@ -104,12 +103,12 @@ def listing_row(row: ListingRow) -> TransactionalIdRow:
 #     SELECT ...                                                          the rows, with columns of `findings`
 #
 # A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
-# `$retention_ms`, `$max_transaction_timeout_ms` (Kafka's default), the partitions of `__transaction_state` that were
-# read, whether these are all, and the time up to which its log is known (`$state_partitions`, `$state_is_complete`,
-# `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is known, its start),
-# the tables `large_records`, `times_off`, `hidden` of what it read or could not read, `before` (the findings of the
-# last audit), and those of MADE. A file whose name begins with `_` makes a table for others; it knows `$audit_id` only.
-# In a large lake tables with a column `offsets_partition` have the rows of some partitions at a time.
+# `$retention_ms`, `$max_transaction_timeout_ms` (Kafka's default; `$timed_out_since`: that long before `$known_until`),
+# the partitions of `__transaction_state` that were read, whether these are all, and the time up to which its log is
+# known (`$state_partitions`, `$state_is_complete`, `$state_known_until`), the table `read` (each offsets partition, the
+# time up to which its log is known, its start), and those of MADE. A file whose name begins with `_` makes a table for
+# others; it knows `$audit_id` only. In a large lake tables with a column `offsets_partition` have the rows of some
+# partitions at a time.
 
 
 Source: TypeAlias = pa.Table | pa.dataset.Dataset
@@ -145,37 +144,33 @@ def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str, made: 
     """Makes the tables that the query names: once, as that costs twice as much as the queries."""
     asks_for_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
+        of_audit = asks_for_audit and name in TABLES and TABLES[name].kind == "history"
+        if name not in {*TABLES, *MADE, *VIEWS} or (name in made and made[name][0] == of_audit):
+            continue
         if name in VIEWS:
             _make(connection, evidence, VIEWS[name], made)
-        of_audit = asks_for_audit and name in TABLES and TABLES[name].kind == "history"
-        if name in made and made[name][0] == of_audit:
+            view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
+            connection.execute(f"CREATE TEMP TABLE {name} AS {view}")
+            made[name] = (of_audit, None)
             continue
-        source = None
-        if name in TABLES:
+        if name in MADE:
+            source = MADE[name](evidence)
+        else:
             # DuckDB knows nothing of the files' statistics: it would open all files of history.
             conditions = [Condition("audit_id", "==", evidence.audit_id)] if of_audit else []
             conditions += evidence.lot if NUMBER in TABLES[name].columns.names else ()
             source = evidence.tables.source(name, *conditions)
-        elif name in MADE:
-            source = MADE[name](evidence)
         if isinstance(source, pa.dataset.FileSystemDataset) and isinstance(source.filesystem, pa.fs.LocalFileSystem):
             # DuckDB reads files for two thirds of what their Arrow rows cost it. Spark writes times without a zone.
             files = connection.read_parquet(source.files, union_by_name=True)
             times = (each.name for each in source.schema if pa.types.is_timestamp(each.type))
             zoned = ", ".join(f"CAST({each} AS TIMESTAMPTZ) AS {each}" for each in times)
             rows = files.project(f"* REPLACE ({zoned})" if zoned else "*")
-        elif source is not None:
-            rows = connection.from_arrow(source)
-        elif name in VIEWS:
-            view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
-            connection.execute(f"CREATE TEMP TABLE {name} AS {view}")
         else:
-            continue
-        if source is not None:
-            if evidence.lot and NUMBER in rows.columns:
-                its = (f"{each.column} {each.comparison} {each.value}" for each in evidence.lot)
-                rows = rows.filter(" AND ".join(its))
-            rows.create_view(name, replace=True)
+            rows = connection.from_arrow(source)
+        if evidence.lot and NUMBER in rows.columns:
+            rows = rows.filter(" AND ".join(f"{each.column} {each.comparison} {each.value}" for each in evidence.lot))
+        rows.create_view(name, replace=True)
         made[name] = (of_audit, source)
 
 
@@ -251,14 +246,14 @@ MADE: dict[str, Callable[[Evidence], Source]] = {
 }
 
 
-def _has_rows(
-    connection: DuckDBPyConnection, evidence: Evidence, made: Made, table: str, conditions: Sequence[Condition]
+def _may_find(
+    connection: DuckDBPyConnection, evidence: Evidence, made: Made, asked: Row, by: tuple[str, list[Condition]]
 ) -> bool:
-    """Whether a table may have rows that meet the conditions."""
+    """Whether there is a row as the finding's head says."""
+    table, conditions = by[0], [each._replace(value=asked.get(str(each.value)[1:], each.value)) for each in by[1]]
     if table in TABLES:
-        lot = evidence.lot if NUMBER in TABLES[table].columns.names else ()
-        columns = [each.column for each in conditions] or TABLES[table].columns.names[:1]
-        return bool(evidence.tables.rows(table, columns, *conditions, *lot).num_rows)
+        conditions += evidence.lot if NUMBER in TABLES[table].columns.names else ()
+        return bool(evidence.tables.rows(table, TABLES[table].columns.names[:1], *conditions).num_rows)
     _make(connection, evidence, f"FROM {table}", made)
     source = made[table][1]
     if isinstance(source, pa.Table):
@@ -275,12 +270,7 @@ def found_by_sql(name: str, connection: DuckDBPyConnection, made: Made, evidence
     asked |= {"state_partitions": sorted(state.partitions), "state_is_complete": False}
     asked["max_transaction_timeout_ms"] = MAX_TRANSACTION_TIMEOUT_MS
     asked["timed_out_since"] = evidence.known_until - timedelta(milliseconds=MAX_TRANSACTION_TIMEOUT_MS)
-
-    def may_find(table: str, conditions: Sequence[Condition]) -> bool:
-        given = [each._replace(value=asked.get(str(each.value)[1:], each.value)) for each in conditions]
-        return _has_rows(connection, evidence, made, table, given)
-
-    if not any(may_find(*each) for each in sql.tables):
+    if not any(_may_find(connection, evidence, made, asked, each) for each in sql.tables):
         return []
     _make(connection, evidence, sql.query, made)
     if "$state_is_complete" in sql.query and evidence.tables.rows("open_transactions", ["producer_id"]).num_rows:

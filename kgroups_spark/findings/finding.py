@@ -49,18 +49,18 @@ class FindingSql(NamedTuple):
         head, query = text.split("\n\n", 1)
         kind, first, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
         severity, by, summary = re.split(" by |: ", kind, maxsplit=2)
-        tables = [
-            (name, [_condition(each) for each in conditions.split(" and ") if each])
-            for name, conditions in re.findall(r"(\w+)(?: \((.+?)\))?(?:, |$)", by)
-        ]
+        tables = [(name, _conditions(some)) for name, some in re.findall(r"(\w+)(?: \((.+?)\))?(?:, |$)", by)]
         if first.startswith("of a group"):
             query = FIRST_OF_A_GROUP.format(query=query, order=first.removeprefix("of a group the first by "))
         return cls(Kind(severity, summary), tables, " ".join(detail), query, first == "of all partitions")  # type: ignore[arg-type]
 
 
-def _condition(text: str) -> Condition:
-    column, comparison, value = re.fullmatch(r"(\w+) (==|<=|>=|is null|is not null) ?(.*)", text).groups()  # type: ignore[union-attr]
-    return Condition(column, comparison, value if value.startswith("$") else json.loads(value or "null"))  # type: ignore[arg-type]
+def _conditions(text: str) -> list[Condition]:
+    found = re.findall(r"(\w+) (?:(==|<=|>=) ([^ ]+)|(is null|is not null))", text)
+    return [
+        Condition(name, how or null, value if value[:1] == "$" else json.loads(value or "null"))
+        for name, how, value, null in found
+    ]
 
 
 _TEXTS = {name: package_text(f"findings/sql/{name}.sql") for name in names_in_package("findings/sql", ".sql")}

@@ -54,7 +54,7 @@ class LakeAsOfAudit:
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
         """The lake as of its last finished audit. Raises KgroupsError if the ledger's newest file is empty."""
         log = lake.table("audits")
-        version = log.version()
+        version = log.snapshot().version
         if log.entry(version) == "":
             raise ledger_end_empty(lake.location, version)
         newest = lake.ledgers_end(version, ["audit_id", "status"])
@@ -87,18 +87,16 @@ class LakeAsOfAudit:
             raise table_lost(self.lake.location, name) from error
 
     def _version(self, name: str) -> int:
-        log = self.lake.table(name)
+        log, audits = self.lake.table(name), self.lake.table("audits")
         now = log.snapshot()
         newest = newest_audit(now.last_transaction)
-        claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest > self.audit_id else None
-        if claim_lost(newest, claimed):
+        if newest > self.audit_id and claim_lost(newest, audits.snapshot().last_transaction(LEDGER_APP_ID)):
             raise ledger_lost(self.lake.location, newest, self.audit_id)
         # Audits have looked already (claim.py), and a rebuild goes on without rows that it makes again.
         recorded = (self._reported["newest_audits"] or {}).get(name) if self.ledger_version is not None else None
         if is_lost(recorded, newest, now.files):
             raise version_lost(self.lake.location, name)
-        is_its_own = newest <= self.audit_id
-        return now.version if is_its_own else min(log.version_as_of(each, self.audit_id) for each in APP_IDS)
+        return now.version if newest <= self.audit_id else min(log.version_as_of(a, self.audit_id) for a in APP_IDS)
 
     def read(self, name: str) -> DataFrame:
         """The table's rows; later commits do not change the frame."""
@@ -133,7 +131,7 @@ def old_versions(left: LakeAsOfAudit, name: str, *, remove: bool = False) -> int
     log, store, version = left.lake.table(name), left.lake.store, left.version(name)
     folder = f"{log.path}/_delta_log"
     files = {file: at_ms for file, (_, at_ms) in store.files_in(folder).items()}
-    old = files_before(files, log.version() if version is None else version, time.time() * 1000 - KEPT_MS)
+    old = files_before(files, log.snapshot().version if version is None else version, time.time() * 1000 - KEPT_MS)
     for file in old if remove else ():
         store.delete(f"{folder}/{file}")
     return sum(file.endswith(".json") and "compacted" not in file for file in old)

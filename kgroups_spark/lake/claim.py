@@ -147,7 +147,7 @@ class Claim:
     def check(self) -> None:
         """Raises ClaimLost unless the ledger's newest row is this claim, and no other audit has the same number."""
         log = self.ledger.log
-        newest = log.version()
+        newest = log.snapshot().version
         if newest in self._seen and all(log.entry(version) == text for version, text in self._seen.items()):
             return
         # Entries are read before the rows, so that the next check detects an entry that was overwritten in between.

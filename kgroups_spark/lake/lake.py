@@ -355,7 +355,7 @@ class Fence(NamedTuple):
             return self.lake.commit(name, operation, partial(until_nobody_interferes, attempt))
 
     def _attempt(self, log: TableLog, write: Callable[[Transaction], Answer]) -> Answer:
-        newest = log.last_transaction(UPKEEP_APP_ID) or 0
+        newest = log.snapshot().last_transaction(UPKEEP_APP_ID) or 0
         if newest >= first_change_of(self.audit_id + 1):
             raise AlreadyWritten(f"audit {newest >> CHANGE_BITS} has changed {log.path}")
         return write((UPKEEP_APP_ID, max(newest + 1, first_change_of(self.audit_id))))

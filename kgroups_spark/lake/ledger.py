@@ -183,7 +183,7 @@ class Ledger:
         """The newest audit with rows, if the ledger's newest files are lost; None: they are not."""
         names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
         written_by = max((newest_audit(self.lake.table(name).snapshot().last_transaction) for name in names), default=0)
-        return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
+        return written_by if claim_lost(written_by, self.log.snapshot().last_transaction(LEDGER_APP_ID)) else None
 
     def _in_order(self, table: pa.Table) -> list[AuditRow]:
         rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]

@@ -102,6 +102,7 @@ class Snapshot(NamedTuple):
         return [_file(path, add["size"], add.get("stats") or "{}") for path, add in self.adds.items()]
 
     def last_transaction(self, app_id: str) -> int | None:
+        """The version that the application last committed under `app_id`; None: never."""
         found = self.transactions.get(app_id)
         return None if found is None else int(found["version"])
 
@@ -233,9 +234,6 @@ class TableLog:
         if not self.exists():
             self._write(None, [PROTOCOL, metadata(schema_json, comment, properties)], "kgroups-spark", "CREATE TABLE")
 
-    def version(self) -> int:
-        return self.snapshot().version
-
     def entry(self, version: int) -> str | None:
         """The log's entry of that version, as text; None: there is none."""
         with suppress(FileNotFoundError):
@@ -264,10 +262,6 @@ class TableLog:
             except OSError:
                 missing.append(f"{uri}: there is no such file")
         return missing
-
-    def last_transaction(self, app_id: str) -> int | None:
-        """The version that the application last committed under `app_id`; None: never."""
-        return self.snapshot().last_transaction(app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
         """The newest version without a later transaction of the application. Raises KgroupsError if it is gone."""

@@ -55,11 +55,10 @@ def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place:
     """
     if not len(owner):
         return np.zeros(0, np.bool_)
-    is_asked = np.isin(born[0], owner)
-    born = born[0][is_asked], born[1][is_asked]
-    steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])
-    at = np.concatenate([born[1], gone[1]])
-    owners, number = np.unique(np.concatenate([born[0], gone[0], owner]), return_inverse=True)
+    of_born, born_at = (each[np.isin(born[0], owner)] for each in born)
+    steps = np.repeat([1, -1], [len(of_born), len(gone[0])])
+    at = np.concatenate([born_at, gone[1]])
+    owners, number = np.unique(np.concatenate([of_born, gone[0], owner]), return_inverse=True)
     own, of = number[: len(at)], number[len(at) :]
     order = np.lexsort((at, own))
     own, at, counts = own[order], at[order], np.concatenate([[0], np.cumsum(steps[order])])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import os
-import posixpath
 import re
 import shutil
 import tempfile
@@ -460,17 +459,14 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
     return system, inside
 
 
-# An absolute path as pathlib spells it, which takes many times as long.
-_ABSOLUTE = re.compile(r"(?:/(?!\.?(?:/|$))[^/]+)+")
-
-
 def _absolute(path: str) -> str:
-    return path if _ABSOLUTE.fullmatch(path) else str(Path(path).expanduser().absolute())
+    """As pathlib spells it, which takes many times as long if nothing changes."""
+    return path if re.fullmatch(r"(?:/(?!\.?(?:/|$))[^/]+)+", path) else str(Path(path).expanduser().absolute())
 
 
 def path_in(folder: str, name: str) -> str:
     if "://" not in folder and not folder.startswith("file:/"):
-        return posixpath.join(_absolute(folder), name)
+        return f"{_absolute(folder).rstrip('/')}/{name}"
     place, options = _place_and_options(folder)
     return f"{place}/{name}{options}"
 

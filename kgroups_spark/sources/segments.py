@@ -284,7 +284,8 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
                 segments[segment.base_offset] = segment
     swaps = [swap for swap in swaps if swap.base_offset < min(cleaned, default=LARGEST_OFFSET + 1)]
     for swap in swaps:
-        end = next_offset(swap)
+        batches, _ = scan_segment(swap)
+        end = int(batches.last_offset[-1]) + 1 if len(batches) else swap.base_offset
         for base_offset in [base for base in segments if swap.base_offset <= base < end]:
             del segments[base_offset]
     segments |= {swap.base_offset: swap for swap in swaps}
@@ -308,12 +309,6 @@ def _require_not_compressed(entries: Sequence[Entry]) -> None:
             raise NotReadable(
                 f"{entry.path} is a compressed segment, and there is no {match[1]}: decompress it, or move it away"
             )
-
-
-def next_offset(segment: SegmentFile) -> int:
-    """The offset after the segment's last sound batch; without one, its base offset."""
-    batches, _ = scan_segment(segment)
-    return int(batches.last_offset[-1]) + 1 if len(batches) else segment.base_offset
 
 
 def _of_one_cluster(copies: Sequence[PartitionCopy]) -> list[PartitionCopy]:

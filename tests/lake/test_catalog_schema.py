@@ -87,7 +87,7 @@ def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake):
     with pytest.raises(KgroupsError, match=f"table topics was written by audit {first} or a later one before"):
         writer(lake, first).append_table(table, rows(first, "b"))
     assert topic_ids(lake) == ["a"]
-    version = lake.table(table).version()
+    version = lake.table(table).snapshot().version
     parts = [part for part in (lake.write(table, [rows(second, "c")], second),) if part]
     writer(lake, second).replace_parts(table, parts, keep_audit=first)
     assert topic_ids(lake) == ["a", "c"]
@@ -115,7 +115,7 @@ def test_a_table_that_a_killed_creation_left_out_of_the_catalog_is_registered(sp
     assert place.names() == []
     place.create(table, table_properties(table))
     assert place.names() == ["topics"]
-    assert (place.path("topics"), left.version()) == (left.path, 0)
+    assert (place.path("topics"), left.snapshot().version) == (left.path, 0)
     assert place.read("topics").schema == table.schema
 
 

@@ -44,8 +44,8 @@ def log_of(table):
 
 
 def commit_until(table, version):
-    while table.version() < version:
-        table.commit([], by="test", transaction=(APP_ID, table.version() + 1))
+    while table.snapshot().version < version:
+        table.commit([], by="test", transaction=(APP_ID, table.snapshot().version + 1))
 
 
 CLEANED_BY_US = {"delta.enableExpiredLogCleanup": "false"}
@@ -160,4 +160,4 @@ def test_a_commit_counts_even_if_its_checkpoint_fails(spark, table, monkeypatch)
         storage.setattr(table._store, "write_checkpoint", failing)
         table.commit([], by="test", transaction=(APP_ID, INTERVAL))
     assert not list(log_of(table).glob("*.checkpoint.parquet"))
-    assert table.last_transaction(APP_ID) == INTERVAL
+    assert table.snapshot().last_transaction(APP_ID) == INTERVAL

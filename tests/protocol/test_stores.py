@@ -94,13 +94,13 @@ class Played:
 
     def says(self):
         """All that the log answers."""
-        log, newest = self.log, self.log.version()
+        log, newest = self.log, self.log.snapshot().version
         return {
             "version": newest,
             "entries": [log.entry(number) is not None for number in range(newest + 2)],
             "properties": log.snapshot().properties,
             "schema": log.snapshot().metadata["schemaString"],
-            "transactions": {app: log.last_transaction(app) for app in APPS},
+            "transactions": {app: log.snapshot().last_transaction(app) for app in APPS},
             "files": [sorted(map(_seen, log.files(number))) for number in (None, *range(newest + 1))],
             "before": {(app, n): _version_as_of(log, app, n) for app in APPS for n in range(10)},
             "refusal": log.refusal(),

@@ -2,10 +2,8 @@
 -- _unlike. `id`: the id of the partition's topic, or its name if the id is unknown; or a subtopology.
 WITH lists AS (
   SELECT offsets_partition, group_id, member_id, log_offset, uses_classic_protocol, unnest([
-      {
-        'how': 'assigned', 'partitions': list_concat(assigned_partitions, pending_revocation_partitions),
-        'tasks': list_concat(assigned_tasks, pending_revocation_tasks)
-      },
+      {'how': 'assigned', 'partitions': list_concat(assigned_partitions, pending_revocation_partitions),
+        'tasks': list_concat(assigned_tasks, pending_revocation_tasks)},
       {'how': 'targeted', 'partitions': target_partitions, 'tasks': target_tasks}
     ]) AS list
   FROM group_members SEMI JOIN _unlike USING (offsets_partition, group_id)

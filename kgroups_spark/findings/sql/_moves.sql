@@ -7,9 +7,8 @@ WITH placed AS (
     lag(offset_after) OVER of_offset AS moved_to,
     count(*) FILTER (cause = 'topic_recreated') OVER of_offset AS life
   FROM moved
-  SEMI JOIN (
-    FROM moved WHERE audit_id = $audit_id AND event IN ('offset_rewound', 'offset_skipped', 'offset_restarted')
-  ) USING (offsets_partition, group_id)
+  SEMI JOIN (FROM moved WHERE audit_id = $audit_id AND event IN ('offset_rewound', 'offset_skipped', 'offset_restarted'))
+    USING (offsets_partition, group_id)
   WHERE event IN ('offset_rewound', 'offset_skipped', 'offset_restarted', 'offset_removed')
   WINDOW of_offset AS (PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index)
 ),
