@@ -158,15 +158,14 @@ def _slice(data: NDArray[np.uint8], start: int, length: int) -> bytes | None:
 
 
 _INLINE = 12  # a binary view of up to 12 bytes holds them itself
-# By length, the bits of those bytes.
-_BITS = np.tril(np.full((_INLINE + 1, _INLINE), 0xFF, np.uint8), -1).view("<i4")
 
 
 def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.BinaryArray:
     """data[start : start + length] of each row, copied; null if the length is below 0. At most 2 GiB in all. 12 bytes
     after any start must be readable.
 
-    The layout is Arrow's binary view: int32 length, first 4 bytes (only to compare), int32 buffer, int32 place in it.
+    The layout is Arrow's variable-size binary view: int32 length, first 4 bytes, int32 buffer, int32 position in it.
+    First bytes, and zeros after short values, are only for comparisons: a copy reads neither.
     """
     is_null = lengths < 0
     views = np.empty((len(starts), 2), np.int64)
@@ -174,8 +173,8 @@ def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: N
     np.left_shift(starts, 32, out=views[:, 1])
     short = np.flatnonzero(lengths <= _INLINE)
     if short.size:
-        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view("<i4").reshape(-1, 3)
-        views.view(np.int32)[short, 1:] = inline & _BITS[views[short, 0]]
+        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view(np.int32)
+        views.view(np.int32)[short, 1:] = inline.reshape(-1, 3)
     validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
     array = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(views), pa.py_buffer(data)])
     return array.cast(pa.binary())

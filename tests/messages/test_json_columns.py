@@ -137,7 +137,8 @@ def read(records):
 def by_columns(found):
     """(header fields, members) of each value; None: a blob in it cannot be read."""
     versions, _, texts = zip(*found, strict=True)
-    columns = snapshot_columns(pa.array(texts), pa.array(versions, pa.int16()))
+    within = pa.array(texts * 3).slice(len(texts), len(texts))
+    columns = snapshot_columns(within, pa.array(versions, pa.int16()))
     headers = (tuple(value.values()) for value in columns.values.to_pylist())
     members = columns.members.to_pylist()
     places = zip(columns.first_member.tolist(), columns.member_count.tolist(), strict=True)
