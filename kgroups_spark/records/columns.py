@@ -164,17 +164,16 @@ def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: N
     after any start must be readable.
 
     The layout is Arrow's variable-size binary view: int32 length, first 4 bytes, int32 buffer, int32 position in it.
+    First bytes, and zeros after short values, are only for comparisons: a copy reads neither.
     """
     is_null = lengths < 0
-    views = np.zeros((len(starts), 4), np.int32)
-    views[:, 0] = np.maximum(lengths, 0)
-    views[:, 1] = unaligned(data, "<i4")[starts]
-    views[:, 3] = starts
+    views = np.empty((len(starts), 2), np.int64)
+    np.maximum(lengths, 0, out=views[:, 0])
+    np.left_shift(starts, 32, out=views[:, 1])
     short = np.flatnonzero(lengths <= _INLINE)
     if short.size:
-        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view(np.uint8).reshape(-1, _INLINE)
-        inline[np.arange(_INLINE) >= lengths[short, None]] = 0
-        views[short, 1:] = inline.view("<i4")
+        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view(np.int32)
+        views.view(np.int32)[short, 1:] = inline.reshape(-1, 3)
     validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
     array = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(views), pa.py_buffer(data)])
     return array.cast(pa.binary())
