@@ -438,14 +438,14 @@ def _undecodable(key: RecordKey, bad: BadValue) -> Undecodable:
 
 
 class JsonRecord(NamedTuple):
-    """A record of types 2 to 23 as it is in `group_records`."""
+    """A record of types 2 to 23 as it is in `group_records`. `content`: its value, or the JSON text of it."""
 
     record_type: int
     group_id: str
     member_id: str | None
     regular_expression: str | None
     value_version: int | None
-    text: str | None
+    content: str | dict[str, Any] | None
 
     @property
     def record_name(self) -> str:
@@ -453,7 +453,7 @@ class JsonRecord(NamedTuple):
 
     @property
     def value(self) -> dict[str, Any] | None:
-        return None if self.text is None else value_from_json(self.text)
+        return value_from_json(self.content) if isinstance(self.content, str) else self.content
 
 
 def value_from_json(text: str) -> dict[str, Any]:

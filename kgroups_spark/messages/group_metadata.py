@@ -17,7 +17,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.schema import MOST_FIELDS, Field, MessageReader, Truncated, base64_text, definition, reader
@@ -435,32 +434,13 @@ def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
 #
 # The texts are those of group_metadata.py, in `group_records.value`. A blob without bytes means that no topics are
 # known and no partitions are assigned. Values with a blob that no client could read are left to readers of single
-# values, because the columns have no place for its bytes.
+# values, because the columns have no place for its bytes. So are texts with escapes: without them every other quote
+# begins a string, and the order of the fields tells which key is which.
 
 
 # The beginning of the texts.
 CONSUMER_GROUP = '{"protocolType":"consumer",'
-
-_TOPICS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
-_SUBSCRIPTION = pa.struct([("topics", pa.list_(pa.string())), ("rackId", pa.string()), ("userData", pa.string())])
-_MEMBER = pa.struct(
-    [
-        *((name, pa.string()) for name in ("memberId", "groupInstanceId", "clientId", "clientHost")),
-        *((f"{name}Timeout", pa.int32()) for name in ("rebalance", "session")),
-        ("subscription", _SUBSCRIPTION),
-        ("assignment", pa.struct([("assignedPartitions", _TOPICS)])),
-        *((f"{name}Raw", pa.string()) for name in ("subscription", "assignment")),
-    ]
-)
-_VALUE = pa.schema(
-    [
-        ("generation", pa.int32()),
-        ("protocol", pa.string()),
-        ("leader", pa.string()),
-        ("currentStateTimestamp", pa.int64()),
-        ("members", pa.list_(_MEMBER)),
-    ]
-)
+_QUOTE, _COLON = b'":'
 
 ASSIGNED = pa.list_(
     pa.struct(
@@ -497,45 +477,89 @@ class SnapshotColumns(NamedTuple):
 
 
 def snapshot_columns(texts: pa.StringArray, value_versions: pa.Int16Array) -> SnapshotColumns:
-    """The values of these texts, all of consumer groups, and of the versions in which they were written."""
-    values = _read(texts)
-    members = values.column("members").combine_chunks()
-    count = pc.list_value_length(members).to_numpy().astype(np.int64)
-    of = pa.array(np.repeat(np.arange(len(texts)), count))
-    found = dict(zip(_MEMBER.names, members.flatten().flatten(), strict=True))
+    """The values of these texts, all of consumer groups and without escapes, and of the versions in which they were
+    written."""
+    strings = _Strings(texts)
+    time, first = strings.only("currentStateTimestamp"), strings.only("rebalanceTimeout") - 4
+    values = {
+        "generation": strings.numbers(time - 3, pa.int32()),
+        "protocol": strings.texts(time - 2),
+        "leader": strings.texts(time - 1),
+        "currentStateTimestamp": strings.numbers(time, pa.int64()),
+    }
+    end = len(strings.keys)
+    count = np.diff(np.searchsorted(first, np.append(time, end)))
+    of = np.repeat(np.arange(len(texts)), count)
+    begins = np.sort(np.concatenate([first, time - 4, [end]]))
+    last = begins[np.searchsorted(begins, first, side="right")] - 1
+    # A blob without bytes, or one that cannot be read, has `Raw` in its key.
+    subscription, assignment = first + 6, last.copy()
+    has_topics = strings.lengths[subscription] == len("subscription")
+    has_partitions = strings.lengths[last] != len("assignmentRaw")
+    assignment[has_partitions] = strings.only("assignedPartitions") - 2
+    is_read = (has_topics | strings.is_empty(subscription)) & (has_partitions | strings.is_empty(assignment))
     is_readable = np.ones(len(texts), np.bool_)
-    is_readable[of.filter(pc.invert(_can_be_read(found))).to_numpy()] = False
-    batch = _members(found, value_versions.take(of))
-    return SnapshotColumns(is_readable, values.drop_columns(["members"]), np.cumsum(count) - count, count, batch)
+    is_readable[of[~is_read]] = False
+    members = [
+        *(strings.texts(first + number) for number in range(4)),
+        *(strings.numbers(first + number, pa.int32()) for number in (4, 5)),
+        value_versions.take(pa.array(of)),
+        strings.texts(assignment - 1, has_topics),
+        _sorted_topics(strings.lists(np.where(has_topics, subscription + 2, first), has_topics)),
+        _assigned_partitions(strings, assignment + 3, np.maximum(last - assignment - 3, 0) // 2),
+        strings.texts(np.where(has_topics, subscription + 3, first), has_topics),
+    ]
+    batch = pa.RecordBatch.from_arrays(members, schema=MEMBER_COLUMNS)
+    return SnapshotColumns(is_readable, pa.table(values), np.cumsum(count) - count, count, batch)
 
 
-def _read(texts: pa.StringArray) -> pa.Table:
-    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-    lines = pc.binary_join(whole, "\n")[0].as_buffer()
-    return pa.json.read_json(
-        pa.BufferReader(lines),
-        # One block, because pyarrow rejects a value that spans more than two blocks.
-        read_options=pa.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
-        parse_options=pa.json.ParseOptions(explicit_schema=_VALUE, unexpected_field_behavior="ignore"),
-    )
+class _Strings:
+    """The strings in the texts: `start` and `end` of each in `data`. `keys`: which of them are keys, `lengths`: of
+    each key. In the methods keys are given by their index in `keys`."""
 
+    def __init__(self, texts: pa.StringArray) -> None:
+        offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        self.data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+        quotes = np.flatnonzero(self.data == _QUOTE)
+        self.start, self.end = quotes[::2] + 1, quotes[1::2]
+        self.keys = np.flatnonzero(self.data[self.end + 1] == _COLON)
+        self.lengths = (self.end - self.start)[self.keys]
 
-def _can_be_read(found: dict[str, pa.Array]) -> pa.Array:
-    """For each member, whether both blobs are empty or readable."""
-    subscription, assignment = (
-        pc.or_(pc.is_valid(found[name]), pc.fill_null(pc.equal(found[f"{name}Raw"], ""), False))
-        for name in ("subscription", "assignment")
-    )
-    return pc.and_(subscription, assignment)
+    def only(self, name: str) -> Positions:
+        """The keys of that name, if there is no other one of its length."""
+        return np.flatnonzero(self.lengths == len(name))
 
+    def is_empty(self, keys: Positions) -> NDArray[np.bool_]:
+        """Whether the value of each, which is a string, has no characters."""
+        return np.asarray(self.data[self.end[self.keys[keys]] + 3] == _QUOTE)
 
-def _members(found: dict[str, pa.Array], value_version: pa.Int16Array) -> pa.RecordBatch:
-    topics, rack_id, user_data = found["subscription"].flatten()
-    (assigned,) = found["assignment"].flatten()
-    names = ("memberId", "groupInstanceId", "clientId", "clientHost", "rebalanceTimeout", "sessionTimeout")
-    columns = [found[name] for name in names]
-    columns += [value_version, rack_id, _sorted_topics(topics), _assigned_partitions(assigned), user_data]
-    return pa.RecordBatch.from_arrays(columns, schema=MEMBER_COLUMNS)
+    def texts(self, keys: Positions, is_given: NDArray[np.bool_] | bool = True) -> pa.Array:
+        """The value of each; null if it is no string, or not given."""
+        at = self.keys[keys]
+        is_text = (self.data[self.end[at] + 2] == _QUOTE) & is_given
+        return self._slices(self.start[at + 1], np.where(is_text, self.end[at + 1] - self.start[at + 1], -1))
+
+    def numbers(self, keys: Positions, kind: pa.DataType) -> pa.Array:
+        at = self.keys[keys]
+        start = self.end[at] + 2
+        return self._slices(start, self.start[at + 1] - 2 - start).cast(kind)
+
+    def lists(self, keys: Positions, is_given: NDArray[np.bool_]) -> pa.ListArray:
+        """The strings of each list; null if it is not given."""
+        count = np.where(is_given, self.keys[keys + 1] - self.keys[keys] - 1, 0)
+        at, _ = consecutive(self.keys[keys] + 1, count, 1)
+        elements = self._slices(self.start[at], self.end[at] - self.start[at])
+        return pa.ListArray.from_arrays(list_offsets(count), elements, mask=pa.array(~is_given))
+
+    def number_lists(self, keys: Positions) -> pa.ListArray:
+        """The numbers of each list that ends its object, as texts; null: it has none."""
+        at = self.keys[keys]
+        start, end = self.end[at] + 3, self.start[at + 1] - 5
+        return pc.split_pattern(self._slices(start, np.where(end > start, end - start, -1)), ",")
+
+    def _slices(self, start: Positions, length: Positions) -> pa.Array:
+        raw = binary_slices(self.data, start, length)
+        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
 
 
 def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
@@ -552,11 +576,12 @@ def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, topic.take(pa.array(order[is_first])), mask=topics.is_null())
 
 
-def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
-    """The partitions of each list of topics, one by one, sorted."""
-    topics, partitions = assigned.flatten().flatten()
-    topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten()
-    row = pc.list_parent_indices(assigned).to_numpy()[topic]
+def _assigned_partitions(strings: _Strings, first: Positions, count: Positions) -> pa.ListArray:
+    """The partitions of each member, one by one, sorted; `count`: its topics, `first`: the key of the first one."""
+    keys, member = consecutive(first, count, 2)
+    topics, partitions = strings.texts(keys), strings.number_lists(keys + 1)
+    topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten().cast(pa.int32())
+    row = member[topic]
     place = (ranks(topics.dictionary_encode())[topic] << 32) + partition.to_numpy()
     if not (np.diff(place) >= 0)[row[1:] == row[:-1]].all():
         order = np.lexsort((place, row))
@@ -565,7 +590,7 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
     elements = pa.StructArray.from_arrays(
         [topics.take(pa.array(topic)), no_id, partition, no_epoch], fields=list(ASSIGNED.value_type)
     )
-    return pa.ListArray.from_arrays(_offsets(row, len(assigned)), elements, type=ASSIGNED)
+    return pa.ListArray.from_arrays(_offsets(row, len(first)), elements, type=ASSIGNED)
 
 
 def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:

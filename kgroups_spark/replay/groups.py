@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.events import RecordPlace, RemovedCommit, RemovedValue
-from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots
+from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import ReplayFailure
 from kgroups_spark.coordinator.versions import Group, member_count
-from kgroups_spark.messages.coordinator_records import EARLY_ACCESS, layout_of
+from kgroups_spark.messages.coordinator_records import EARLY_ACCESS, JsonRecord, layout_of
 from kgroups_spark.offsets.columns import (
     I64,
     NEVER,
@@ -239,7 +239,7 @@ class PlacedRecord(NamedTuple):
     log_timestamp: int | None
     batch_offset: int | None
     producer_id: int | None
-    record: DecodedRecord
+    record: JsonRecord
 
 
 class ShardHistory(NamedTuple):
