@@ -8,7 +8,6 @@ cursor; any error raises Bad.
 from __future__ import annotations
 
 import base64
-import struct
 
 from kgroups_spark.messages.schema import decode_text
 
@@ -262,13 +261,12 @@ def slow_record(out, key, read_key, value, read_value):
 
 def java_hash(text):
     """String.hashCode, character by character."""
-    units = text.encode("utf-16-be", "surrogatepass")
     result = 0
-    for unit in struct.unpack(f">{len(units) // 2}H", units):
-        result = (31 * result + unit) % 2**32
-    return result - 2**32 if result >= 2**31 else result
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        result = 31 * result + unit
+    return (result + 2**31) % 2**32 - 2**31
 
 
 def offsets_partition(group_id, partition_count):
-    value = java_hash(group_id)
-    return 0 if value == -(2**31) else abs(value) % partition_count
+    """The smallest hash belongs to partition 0."""
+    return abs(java_hash(group_id)) % 2**31 % partition_count

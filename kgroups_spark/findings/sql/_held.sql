@@ -1,6 +1,6 @@
 -- Partitions, or active tasks of a streams group, that a member has (pending revocation, too) or is to have, in groups of
 -- _unlike. `id`: the id of the partition's topic, or its name if the id is unknown; or a subtopology.
-WITH lists AS (
+WITH lists AS NOT MATERIALIZED (
   SELECT offsets_partition, group_id, member_id, log_offset, uses_classic_protocol, unnest([
       {'how': 'assigned', 'partitions': list_concat(assigned_partitions, pending_revocation_partitions),
         'tasks': list_concat(assigned_tasks, pending_revocation_tasks)},
