@@ -304,40 +304,6 @@ def classify(records: RecordColumns) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 @dataclass
-class Texts:
-    """Texts of n rows, nearly all empty: the texts that are not, and their rows (ascending)."""
-
-    row_count: int
-    rows: NDArray[np.int64]
-    values: pa.StringArray
-
-    def array(self) -> pa.StringArray:
-        """One text per row; '' for all rows not in `rows`."""
-        ends = np.frombuffer(self.values.buffers()[1], np.int32)
-        lengths = np.diff(ends[self.values.offset : self.values.offset + len(self.values) + 1])
-        offsets = np.zeros(self.row_count + 1, np.int32)
-        offsets[self.rows + 1] = lengths
-        np.cumsum(offsets, out=offsets)
-        offsets += ends[self.values.offset]
-        return pa.StringArray.from_buffers(self.row_count, pa.py_buffer(offsets), self.values.buffers()[2])
-
-    def with_others(self, others: dict[int, str]) -> Texts:
-        """These texts and those of rows that had none."""
-        if not others:
-            return self
-        rows = np.concatenate([self.rows, np.array(list(others), np.int64)])
-        values = pa.concat_arrays([self.values, pa.array(list(others.values()), pa.string())])
-        order = np.argsort(rows)
-        return Texts(self.row_count, rows[order], values.take(pa.array(order)))
-
-    def filter(self, keep: NDArray[np.bool_]) -> Texts:
-        """The texts of the rows to keep, renumbered."""
-        number = np.cumsum(keep) - 1
-        kept = keep[self.rows]
-        return Texts(int(keep.sum()), number[self.rows[kept]], self.values.filter(pa.array(kept)))
-
-
-@dataclass
 class OffsetCommitColumns:
     """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code. A tombstone
     has 0, -1, '' or zeros in all columns after value_version."""
@@ -352,23 +318,28 @@ class OffsetCommitColumns:
     expire_timestamp: NDArray[np.int64]  # ms, -1: none
     topic_id: NDArray[np.uint8]  # (n, 16); zeros: none
     keeps_raw: NDArray[np.bool_]  # key or value bytes have more than the columns
-    texts: Texts
+    text: NDArray[np.int32]  # index of the metadata in `texts`, which are distinct
+    texts: pa.StringArray
     undecodable: list[tuple[int, Undecodable]]  # (index into the records, why), in log order
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def metadata(self) -> pa.StringArray:
+    def metadata(self) -> pa.DictionaryArray:
         """The metadata of each row, never null."""
-        return self.texts.array()
+        return pa.DictionaryArray.from_arrays(self.text, self.texts)
+
+    def set_metadata(self, rows: NDArray[np.int64] | list[int], texts: pa.StringArray) -> None:
+        encoded = pa.concat_arrays([self.texts, texts]).dictionary_encode()
+        self.text[rows] = encoded.indices.to_numpy()[len(self.texts) :]
+        self.texts = encoded.dictionary
 
     def filter(self, keep: NDArray[np.bool_]) -> None:
         for field in fields(self):
             column = getattr(self, field.name)
             if isinstance(column, np.ndarray):
                 setattr(self, field.name, column[keep])
-        self.texts = self.texts.filter(keep)
 
 
 class OffsetCommitDecoder:
@@ -393,7 +364,7 @@ class OffsetCommitDecoder:
             decoded = [decode_text(one) for one in raw.to_pylist()]
             columns.keeps_raw[given] |= np.array([not is_proper for _, is_proper in decoded])
             texts = pa.array([text for text, _ in decoded], pa.string())
-        columns.texts = Texts(len(rows), given, texts)
+        columns.set_metadata(given, texts)
         irregular = np.flatnonzero(values.is_irregular | (code == BAD_KEY))
         if irregular.size:
             self._read_irregular(records, columns, irregular)
@@ -418,7 +389,7 @@ class OffsetCommitDecoder:
             columns.topic_id[row] = np.frombuffer(urlsafe_b64decode(found["topicId"] + "=="), np.uint8)
             columns.keeps_raw[row] |= not found["is_exact"]
             metadata[row] = found["metadata"]
-        columns.texts = columns.texts.with_others(metadata)
+        columns.set_metadata([*metadata], pa.array([*metadata.values()], pa.string()))
         if not keep.all():
             columns.filter(keep)
 
@@ -468,6 +439,7 @@ def _columns(
         *(values.version, values.committed_offset, values.leader_epoch),
         *(values.commit_timestamp, values.expire_timestamp, values.topic_id),
         keeps_raw=np.zeros(len(rows), np.bool_),
-        texts=Texts(len(rows), np.zeros(0, np.int64), pa.array([], pa.string())),
+        text=np.zeros(len(rows), np.int32),
+        texts=pa.array([""]),
         undecodable=[],
     )

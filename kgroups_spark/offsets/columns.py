@@ -217,7 +217,7 @@ OFFSET_RECORDS = pa.schema(
         ("partition", pa.int32()),
         ("committed_offset", pa.int64()),  # null: tombstone
         ("leader_epoch", pa.int32()),  # null: none
-        ("metadata", pa.string()),  # null: tombstone
+        ("metadata", TEXT),  # null: tombstone
         ("commit_timestamp", pa.int64()),  # null: tombstone, or none
         ("expire_timestamp", pa.int64()),  # null: none
         ("topic_id", TEXT),  # null: none
