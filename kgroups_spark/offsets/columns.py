@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -391,6 +391,8 @@ ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
 def is_from(rows: pa.Table, border: Border) -> Flags:
     """Whether each row's slot is the border or comes after it."""
     group = _compared(rows["group_id"], border.group_id)
+    if border == Border(border.group_id):
+        return group >= 0
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):
@@ -403,6 +405,8 @@ def is_from(rows: pa.Table, border: Border) -> Flags:
 def from_border(border: Border) -> pc.Expression:
     """The same as a condition for rows of files."""
     group_id, topic, partition = map(pc.field, SLOT)
+    if border == Border(border.group_id):  # Arrow knows then which row groups have no such rows
+        return group_id >= border.group_id
     in_topic = (topic == border.topic) & (partition >= border.partition)
     return (group_id > border.group_id) | ((group_id == border.group_id) & ((topic > border.topic) | in_topic))
 
@@ -424,9 +428,10 @@ def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
     return list(map(SlotRange, [FIRST, *edges], [*edges, None]))
 
 
-def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
+def ranges_of(read: ReadRange, *at_once: int, borders: Collection[Border] = ()) -> list[list[SlotRange]]:
     """For each of these numbers, which ascend, ranges with about so many rows: of whole groups, and of slots where one
-    group has more than the first number. A range is within one of the next number."""
+    group has more than the first number. A range is within one of the next number. Those that are half full end at
+    `borders`."""
     sizes = _sizes(read(EVERY_SLOT, SLOT[:1]), SLOT[:1])
     for large in [border for border, rows in sizes.items() if rows > at_once[0]]:
         del sizes[large]
@@ -436,7 +441,8 @@ def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
     for most in at_once:
         together, first = dict[Border, int](), FIRST
         for border in sorted(sizes):
-            if not together or together[first] + sizes[border] > most:
+            ends = bool(together) and border in borders and 2 * together[first] >= most
+            if not together or ends or together[first] + sizes[border] > most:
                 first, together[border] = border, 0
             together[first] += sizes[border]
         sizes = together

@@ -32,7 +32,15 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
-from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_of_rows, timestamps, with_columns
+from kgroups_spark.tables.rows import (
+    constant,
+    flags,
+    in_one_chunk,
+    out_of_range,
+    table_of_rows,
+    timestamps,
+    with_columns,
+)
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
@@ -48,14 +56,22 @@ OUTCOMES_OF_ROWS = pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]])
 
 # Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
 ROWS_AT_ONCE = 1 << 17
+# Bytes of a log that make a lot, more or less, and the most row groups of one.
+LOT_BYTES, MOST_ROW_GROUPS = 14 << 20, 8
 
 
 class CommitBatches:
     """Rows of `offset_commits` of a log, sorted by offsets partition, group, topic, partition and log offset, some
-    ROWS_AT_ONCE at a time. `log`: of the chunks so far."""
+    ROWS_AT_ONCE at a time. `log`: of the chunks so far.
 
-    def __init__(self, audit_id: int, log: JoinedLog) -> None:
+    The row groups of all lots of a partition begin with the same groups: a replay reads so many commits by ranges of
+    groups, and each range only its own row groups. `size_bytes`: of the log.
+    """
+
+    def __init__(self, audit_id: int, log: JoinedLog, size_bytes: int) -> None:
         self._audit_id, self.log = audit_id, log
+        self._row_groups = min(size_bytes // LOT_BYTES + 1, MOST_ROW_GROUPS)
+        self._borders = list[str]()
         # Rows in transactions without a marker so far, with their producers.
         self._held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
         self._waiting: list[pa.RecordBatch] = []
@@ -103,12 +119,22 @@ class CommitBatches:
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
         order = pa.array(_order((self.log.number_at(log_offset), group_id, topic, partition, log_offset)))
         names = arrow_schema("offset_commits").names
-        ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
+        ends = self._ends(table["group_id"].chunk(0), order, group_id[order])
         for start, end in itertools.pairwise(ends.tolist()):
             rows = order.slice(start, end - start)
             taken = pa.table([_taken(each.chunk(0), rows) for each in table.columns], table.column_names)
             audit_id = constant(self._audit_id, len(rows), pa.int64())
             yield pa.table(self.log.parted(taken) | {"audit_id": audit_id}).select(names)
+
+    def _ends(self, groups: pa.DictionaryArray, order: pa.Array, in_order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the row groups of a lot begin, and the end. `in_order`: the groups' ranks."""
+        count = max(math.ceil(len(order) / ROWS_PER_GROUP), self._row_groups)
+        ends = np.linspace(0, len(order), count + 1, dtype=np.int64)
+        if self._row_groups > 1:
+            self._borders = self._borders or groups.take(order.take(pa.array(ends[1:-1]))).to_pylist()
+            before = [flags(pc.less(groups.dictionary, each)).sum() for each in self._borders]
+            ends = np.unique([0, *np.searchsorted(in_order, before), len(order)])
+        return ends
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         """The rows of these records, which are the commits, without audit and offsets partition."""
@@ -180,9 +206,16 @@ def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
     """These rows of a column. A column without values is not copied."""
     if values.null_count == len(values):
         return values.slice(0, len(rows))
-    if values.null_count and pa.types.is_dictionary(values.type):
-        return pa.DictionaryArray.from_arrays(_taken(values.indices, rows), values.dictionary)
-    return pc.take(values, rows, boundscheck=False)
+    if not pa.types.is_dictionary(values.type):
+        return pc.take(values, rows, boundscheck=False)
+    index, texts = _taken(values.indices, rows), values.dictionary
+    if len(texts) > len(rows) // 32 and not index.null_count:
+        # A file has the dictionary in each row group, so a large one gets only the texts of these rows.
+        is_used = np.zeros(len(texts), np.bool_)
+        is_used[index.to_numpy()] = True
+        place = (np.cumsum(is_used) - 1).astype(np.int32)
+        index, texts = place[index.to_numpy()], texts.filter(pa.array(is_used))
+    return pa.DictionaryArray.from_arrays(index, texts)
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:

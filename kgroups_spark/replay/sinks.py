@@ -28,8 +28,8 @@ TaskOutput: TypeAlias = "tuple[str, pa.Table] | ForReplay | Fact | ShardBegins |
 # The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
-# The rough limit for bytes of rows that wait to be worth a row group: some 32,000 offset commits.
-BYTES_AT_ONCE = 4 << 20
+# The rough limit for bytes of rows that wait to be worth a row group: some 16,000 offset commits.
+BYTES_AT_ONCE = 3 << 19
 # Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, and facts.
 ROWS, PASSED_ON, AGAIN, FACT = "rows", "passed_on", "again", "fact"
 

@@ -25,6 +25,7 @@ from kgroups_spark.offsets.columns import (
     EVERY_SLOT,
     HISTORY_COLUMNS,
     SLOT,
+    Border,
     JoinedLog,
     SlotRange,
     from_border,
@@ -103,12 +104,11 @@ class StoredTable(NamedTuple):
         wanted &= from_border(slots.low)
         if slots.high is not None:
             wanted &= ~from_border(slots.high)
-        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. And
-        # it compares texts row by row, which costs more than to compare those of the dictionaries.
-        plain = _plain(self.name, self.uri, tuple(paths))
-        chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
-        make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
-        fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+        fragments = [
+            whole.subset(row_group_ids=[group.id for group in groups])
+            for whole, groups in self._row_groups(wanted, paths)
+            if groups
+        ]
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
         # A local disk answers at once, and a file that waits has a row group in memory.
         is_local = isinstance(dataset.filesystem, pa.fs.LocalFileSystem)
@@ -117,14 +117,37 @@ class StoredTable(NamedTuple):
             rows = pa.Table.from_batches([batch])
             is_in = slots.includes(rows) & (rows[self.shard].to_numpy() == number)
             some = where(rows.select(names), is_in)
-            # Copied, so that the memory of the row group is free.
-            yield pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
+            # Part of a row group is copied, so that the memory of the others is free.
+            whole = len(some) == len(rows)
+            yield some if whole else pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
+
+    def borders(self, number: int) -> set[Border]:
+        """Groups with which row groups of a shard begin, so that no row group has groups on both sides."""
+        paths = [file.path for file in self.files if file.may_have([number])]
+        chosen = self._row_groups(pc.field(self.shard) == number, paths)
+        known = [group.statistics.get("group_id", {}) for _, groups in chosen for group in groups]
+        found, last = set[Border](), ""
+        for low, high in sorted((each["min"], each["max"]) for each in known) if all(known) else ():
+            if low > last:
+                found.add(Border(low))
+            last = max(last, high)
+        return found
+
+    def _row_groups(self, wanted: pc.Expression, paths: Sequence[str]) -> Iterator[tuple[Any, list[Any]]]:
+        """The files, and those of their row groups which may have such rows."""
+        for plain, fragment in _fragments(self.name, self.uri, tuple(paths)):
+            yield fragment, plain.subset(wanted, arrow_schema(self.name)).row_groups
 
 
 @lru_cache(maxsize=1)
-def _plain(name: str, uri: str, paths: tuple[str, ...]) -> pa.dataset.Dataset:
-    """The files of a large shard, whose ranges are read one after the other: it keeps the footers."""
-    return dataset_of(name, uri, paths)
+def _fragments(name: str, uri: str, paths: tuple[str, ...]) -> list[tuple[Any, Any]]:
+    """The files of a large shard, whose ranges are read one after the other: it keeps the footers.
+
+    Each with plain columns, to choose its row groups, because Arrow compares no condition with statistics of dictionary
+    columns; and with dictionaries, because to compare their texts costs less than to compare those of all rows.
+    """
+    both = (dataset_of(name, uri, paths, as_dictionaries=each).get_fragments() for each in (False, True))
+    return list(zip(*both, strict=True))
 
 
 class TaskShards(NamedTuple):
@@ -200,8 +223,8 @@ class PartReader:
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
-            at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
-            ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once)
+            at_once, borders = (min(COMMITS_AT_ONCE, self._at_once), self._at_once), commits.borders(*self.shards)
+            ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once, borders=borders)
             return ranges
         rows = self.rows(commits, only)
         return (
