@@ -32,15 +32,7 @@ from kgroups_spark.offsets.columns import (
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
-from kgroups_spark.tables.rows import (
-    constant,
-    flags,
-    in_one_chunk,
-    out_of_range,
-    table_of_rows,
-    timestamps,
-    with_columns,
-)
+from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_of_rows, timestamps, with_columns
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 
@@ -132,7 +124,7 @@ class CommitBatches:
         ends = np.linspace(0, len(order), count + 1, dtype=np.int64)
         if self._row_groups > 1:
             self._borders = self._borders or groups.take(order.take(pa.array(ends[1:-1]))).to_pylist()
-            before = [flags(pc.less(groups.dictionary, each)).sum() for each in self._borders]
+            before = [pc.sum(pc.less(groups.dictionary, each)).as_py() for each in self._borders]
             ends = np.unique([0, *np.searchsorted(in_order, before), len(order)])
         return ends
 
@@ -211,10 +203,10 @@ def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
     index, texts = _taken(values.indices, rows), values.dictionary
     if len(texts) > len(rows) // 32 and not index.null_count:
         # A file has the dictionary in each row group, so a large one gets only the texts of these rows.
-        is_used = np.zeros(len(texts), np.bool_)
-        is_used[index.to_numpy()] = True
-        place = (np.cumsum(is_used) - 1).astype(np.int32)
-        index, texts = place[index.to_numpy()], texts.filter(pa.array(is_used))
+        codes, is_used = index.to_numpy(), np.zeros(len(texts), np.bool_)
+        is_used[codes] = True
+        index = (np.cumsum(is_used) - 1).astype(codes.dtype)[codes]
+        texts = texts.filter(pa.array(is_used))
     return pa.DictionaryArray.from_arrays(index, texts)
 
 

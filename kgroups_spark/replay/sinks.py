@@ -93,7 +93,7 @@ class PartCollector:
         was = self._parts.get(kind, Growing())
         growing = was._replace(waiting=(*was.waiting, rows), size_bytes=was.size_bytes + rows.nbytes)
         self._parts[kind] = growing
-        # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
+        # A lot of commits comes in tables that are worth a row group (CommitBatches): each is written at once.
         if growing.size_bytes >= BYTES_AT_ONCE:
             part = self._written(name, growing)
             self._parts[kind] = Growing(part=part, written=part.records)
