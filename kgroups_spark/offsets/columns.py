@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -428,21 +428,25 @@ def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
     return list(map(SlotRange, [FIRST, *edges], [*edges, None]))
 
 
-def ranges_of(read: ReadRange, *at_once: int, borders: Collection[Border] = ()) -> list[list[SlotRange]]:
-    """For each of these numbers, which ascend, ranges with about so many rows: of whole groups, and of slots where one
-    group has more than the first number. A range is within one of the next number. Those that are half full end at
-    `borders`."""
-    sizes = _sizes(read(EVERY_SLOT, SLOT[:1]), SLOT[:1])
-    for large in [border for border, rows in sizes.items() if rows > at_once[0]]:
-        del sizes[large]
-        # No text is between the group and the same with a zero.
-        sizes |= _sizes(read(SlotRange(large, Border(large.group_id + "\0")), SLOT), SLOT)
+def ranges_of(sizes: dict[Border, int], read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
+    """For each of these numbers, which ascend, ranges with about so many rows, each within one of the next number.
+
+    `sizes`: how many rows there are from a border on to the next one. Where they are more than the first number, ranges
+    are of whole groups, and where one group has more, of slots. Ranges that are half full end at these borders.
+    """
+    given = set(sizes)
+    for columns in (SLOT[:1], SLOT):
+        borders = sorted(sizes)
+        for low, high in zip(borders, [*borders[1:], None], strict=True):
+            if sizes[low] > at_once[0]:
+                del sizes[low]
+                sizes |= _sizes(read(SlotRange(low, high), columns), columns)
     found = []
     for most in at_once:
         together, first = dict[Border, int](), FIRST
         for border in sorted(sizes):
-            ends = bool(together) and border in borders and 2 * together[first] >= most
-            if not together or ends or together[first] + sizes[border] > most:
+            is_half = bool(together) and together[first] >= most / 2
+            if not together or (is_half and border in given) or together[first] + sizes[border] > most:
                 first, together[border] = border, 0
             together[first] += sizes[border]
         sizes = together

@@ -23,6 +23,7 @@ from kgroups_spark.lake.parts import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.columns import (
     EVERY_SLOT,
+    FIRST,
     HISTORY_COLUMNS,
     SLOT,
     Border,
@@ -39,6 +40,8 @@ from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.rows import in_one_chunk, no_rows, sorted_by, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
+# The least and the greatest text of a row group without statistics: all others may be between them.
+NOT_KNOWN = {"min": "", "max": chr(0x10FFFF)}
 # In place of an offsets partition: all that a reader has.
 ALL_SHARDS = -1
 # The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
@@ -121,16 +124,16 @@ class StoredTable(NamedTuple):
             whole = len(some) == len(rows)
             yield some if whole else pa.table([each.combine_chunks() for each in some.columns], schema=some.schema)
 
-    def borders(self, number: int) -> set[Border]:
-        """Groups with which row groups of a shard begin, so that no row group has groups on both sides."""
+    def sizes(self, number: int) -> dict[Border, int]:
+        """The rows of a shard from a group on with which row groups begin, if none has groups on both sides."""
         paths = [file.path for file in self.files if file.may_have([number])]
-        chosen = self._row_groups(pc.field(self.shard) == number, paths)
-        known = [group.statistics.get("group_id", {}) for _, groups in chosen for group in groups]
-        found, last = set[Border](), ""
-        for low, high in sorted((each["min"], each["max"]) for each in known) if all(known) else ():
-            if low > last:
-                found.add(Border(low))
-            last = max(last, high)
+        found, border, last = dict[Border, int](), FIRST, ""
+        spans = list[tuple[str, str, int]]()
+        for _, groups in self._row_groups(pc.field(self.shard) == number, paths):
+            spans += ((*each.statistics.get("group_id", NOT_KNOWN).values(), each.num_rows) for each in groups)
+        for low, high, rows in sorted(spans):
+            border, last = Border(low) if low > last else border, max(high, last)
+            found[border] = found.get(border, 0) + rows
         return found
 
     def _row_groups(self, wanted: pc.Expression, paths: Sequence[str]) -> Iterator[tuple[Any, list[Any]]]:
@@ -223,15 +226,11 @@ class PartReader:
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
-            at_once, borders = (min(COMMITS_AT_ONCE, self._at_once), self._at_once), commits.borders(*self.shards)
-            ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once, borders=borders)
+            at_once, sizes = (min(COMMITS_AT_ONCE, self._at_once), self._at_once), commits.sizes(*self.shards)
+            ranges, self._large = ranges_of(sizes, partial(commits.pieces, self.shards), *at_once)
             return ranges
         rows = self.rows(commits, only)
-        return (
-            ranges_of(lambda each, _: [each.of(rows)], COMMITS_AT_ONCE)[0]
-            if len(rows) > COMMITS_AT_ONCE
-            else [EVERY_SLOT]
-        )
+        return ranges_of({FIRST: len(rows)}, lambda each, _: [each.of(rows)], COMMITS_AT_ONCE)[0]
 
 
 def part_schema(table: str) -> pa.Schema:

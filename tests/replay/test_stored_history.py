@@ -270,11 +270,11 @@ def test_ranges_end_where_row_groups_begin(tmp_path):
         commits = table(name, tmp_path, *parts)
         reads = next(TaskShards(((0,),), {0: 100}, at_once=10).readers((0,)))
         found = [sorted(reads.rows(commits, 0, each)["group_id"].to_pylist()) for each in reads.ranges(commits, 0)]
-        return ["".join(groups) for groups in found], {each.group_id for each in commits.borders(0)}
+        return ["".join(groups) for groups in found], {each.group_id: rows for each, rows in commits.sizes(0).items()}
 
-    assert ranges(a="aabcddefg", b="abbddegg") == (["aaabbb", "cddddeef", "ggg"], {"a", "c"})
-    assert ranges(c="aabcddeff", d="abbcdeff") == (["aaabbb", "ccdddee", "ffff"], {"a", "c"})
-    assert ranges(e="aabcddefg", f="abbddegg", g="adg") == (["aaaabbbc", "dddddeef", "gggg"], {"a"})
+    assert ranges(a="aabcddefg", b="abbddegg") == (["aaabbb", "cddddeef", "ggg"], {"a": 6, "c": 11})
+    assert ranges(c="aabcddeff", d="abbcdeff") == (["aaabbb", "ccdddee", "ffff"], {"a": 6, "c": 11})
+    assert ranges(e="aabcddefg", f="abbddegg", g="adg") == (["aaaabbbc", "dddddeef", "gggg"], {"a": 20})
 
 
 def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path, monkeypatch):
