@@ -159,8 +159,7 @@ def _decode_one(key: bytes) -> _Keys | Undecodable:
 # last byte. All others (other tags, bytes left over, malformed values) are `irregular` and are read one by one.
 
 
-HEAD_BYTES = 26
-_FIELDS = {
+_FIELDS: Any = {
     "version": (">i2", 0),
     "offset": (">i8", 2),
     "leader_epoch": (">i4", 10),
@@ -172,14 +171,8 @@ _FIELDS = {
     "time_v4": (">i8", 15),
     "tags_v4": ("V3", 23),
 }
-_HEAD = np.dtype(
-    {
-        "names": list(_FIELDS),
-        "formats": [f for f, _ in _FIELDS.values()],
-        "offsets": [o for _, o in _FIELDS.values()],
-        "itemsize": HEAD_BYTES,
-    }
-)
+_HEAD = np.dtype(_FIELDS)
+HEAD_BYTES = _HEAD.itemsize
 _NO_TAGS = b"\x00"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 _TOPIC_ID_BYTES = len(_TOPIC_ID_TAG) + 16

@@ -27,7 +27,6 @@ from kgroups_spark.offsets.columns import (
     JoinedLog,
     Markers,
     next_marker,
-    starts_of,
 )
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
@@ -177,21 +176,23 @@ class CommitBatches:
 def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     """The order of rows by these columns, the first one first; equal rows keep theirs.
 
-    The columns become the digits of one number if it fits into 63 bits: one sort takes a third of the time of four.
+    If they fit into 63 bits, they become the digits of one number, the last one as the row's place by it: to sort such
+    numbers takes a fifth of the time of sorting by each column.
 
-        group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]  ->  order [1, 0, 2]
+        group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 4 + 0, 0 * 4 + 2, 1 * 4 + 1]  ->  order [1, 0, 2]
     """
-    lowest = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
-    if math.prod(spans) < LARGEST_KEY:
-        keys = np.zeros(len(columns[0]), np.int64)
-        for column, low, span in zip(columns, lowest, spans, strict=True):
-            keys = keys * span + (column.astype(np.int64) - low)
-        order: NDArray[np.int64] = np.argsort(keys)
-        # This sort may exchange equal rows. Only damaged logs have such rows.
-        if starts_of(keys[order]).all():
-            return order
-    return np.lexsort(columns[::-1])
+    lowest = [int(column.min()) for column in columns[:-1]]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=False)]
+    by_last, bits = np.argsort(columns[-1], kind="stable"), len(columns[-1]).bit_length()
+    if math.prod(spans) << bits >= LARGEST_KEY:
+        return np.lexsort(columns[::-1])
+    keys = np.zeros(len(by_last), np.int64)
+    for column, low, span in zip(columns, lowest, spans, strict=False):
+        keys = keys * span + (column.astype(np.int64) - low)
+    keys = (keys[by_last] << bits) + np.arange(len(keys))
+    keys.sort()
+    order: NDArray[np.int64] = by_last[keys & ((1 << bits) - 1)]
+    return order
 
 
 def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
