@@ -199,8 +199,8 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
 
 # Text columns with values that repeat from row to row.
 DICTIONARIES = {
-    "offset_commits": ["group_id", "topic", "topic_id"],
-    "checkpoints": ["reason", "entry_type", "group_id", "topic", "topic_id"],
+    "offset_commits": ["group_id", "topic", "metadata", "topic_id"],
+    "checkpoints": ["reason", "entry_type", "group_id", "topic", "metadata", "topic_id"],
     "offset_expiry": ["group_id", "topic", "decision", "reason", "base"],
 }
 

@@ -462,6 +462,10 @@ def layout_of(record_type: int, value: dict[str, Any]) -> str:
     return ""
 
 
+# Below this, GroupMetadata values cost less one at a time: a chunk of a usual log has a dozen of them.
+FEW_BYTES = 1 << 17
+
+
 class GroupRecordDecoder(CoordinatorRecordDecoder):
     """Decodes the log's records one at a time, or a chunk's together; caches keys and protocol blobs."""
 
@@ -474,6 +478,8 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
         starts = records.key_start[rows]
         is_group_metadata = (records.data[starts] == 0) & (records.data[starts + 1] == 2)
         big = rows[is_group_metadata & (records.key_length[rows] >= 2) & (records.value_length[rows] > 0)]
+        if records.value_length[big].sum() < FEW_BYTES:
+            big = big[:0]
         made = group_metadata_texts(records.data, records.value_start[big], records.value_length[big])
         # By row the JSON of its value if that is plain, and therefore exact.
         texts = dict(zip(big.tolist(), made.to_pylist(), strict=True))

@@ -161,8 +161,7 @@ def _decode_one(key: bytes) -> _Keys | Undecodable:
 # last byte. All others (other tags, bytes left over, malformed values) are `irregular` and are read one by one.
 
 
-HEAD_BYTES = 26
-_FIELDS = {
+_FIELDS: Any = {
     "version": (">i2", 0),
     "offset": (">i8", 2),
     "leader_epoch": (">i4", 10),
@@ -174,63 +173,11 @@ _FIELDS = {
     "time_v4": (">i8", 15),
     "tags_v4": ("V3", 23),
 }
-_HEAD = np.dtype(
-    {
-        "names": list(_FIELDS),
-        "formats": [f for f, _ in _FIELDS.values()],
-        "offsets": [o for _, o in _FIELDS.values()],
-        "itemsize": HEAD_BYTES,
-    }
-)
+_HEAD = np.dtype(_FIELDS)
+HEAD_BYTES = _HEAD.itemsize
 _NO_TAGS = b"\x00"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 _TOPIC_ID_BYTES = len(_TOPIC_ID_TAG) + 16
-
-
-@dataclass
-class OffsetValues:
-    """One element per row, meaningless if the row is a tombstone or irregular."""
-
-    version: NDArray[np.int16]
-    committed_offset: NDArray[np.int64]
-    leader_epoch: NDArray[np.int32]
-    metadata_start: NDArray[np.int64]
-    metadata_length: NDArray[np.int64]  # bytes
-    commit_timestamp: NDArray[np.int64]
-    expire_timestamp: NDArray[np.int64]
-    topic_id: NDArray[np.uint8]  # 16 bytes a row
-    is_irregular: NDArray[np.bool_]
-
-
-def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> OffsetValues:
-    """The values data[start : start + length]. Length -1 is a tombstone, which is not irregular."""
-    safe = np.where(lengths < 0, 0, starts)
-    heads = unaligned(data, f"V{HEAD_BYTES}")[safe]
-    head = heads.view(_HEAD)
-    version, n = head["version"].astype(np.int16), len(safe)
-    leader_epoch, expire_timestamp = head["leader_epoch"].astype(np.int32), np.full(n, -1, np.int64)
-    topic_id = np.zeros((n, 16), np.uint8)
-    every, of_v4 = _Rows(data, safe, lengths, head), np.flatnonzero(version == 4)
-    found = is_regular, length, start, time = _read_v0_to_v3(every, version, leader_epoch, expire_timestamp)
-    if of_v4.size:
-        some = _Rows(data, safe[of_v4], lengths[of_v4], heads[of_v4].view(_HEAD))
-        for column, of_some in zip(found, _read_v4(some, of_v4, topic_id), strict=True):
-            column[of_v4] = of_some
-    length[~is_regular] = 0
-    # The commit timestamp follows the metadata; `time` is that timestamp where there is none.
-    long = np.flatnonzero(length)
-    time[long] = every.gather(">i8", start[long] + length[long])
-    return OffsetValues(
-        version=version,
-        committed_offset=head["offset"].astype(np.int64),
-        leader_epoch=leader_epoch,
-        metadata_start=start,
-        metadata_length=length,
-        commit_timestamp=time,
-        expire_timestamp=expire_timestamp,
-        topic_id=topic_id,
-        is_irregular=(lengths >= 0) & ~is_regular,
-    )
 
 
 @dataclass
@@ -248,7 +195,7 @@ class _Rows:
         return view[np.clip(positions, 0, len(view) - 1)]
 
 
-# Which rows are regular; the length, start and time as read_offset_values needs them.
+# Which rows are regular; the length, start and time as read_values needs them.
 _Read = tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -306,40 +253,6 @@ def classify(records: RecordColumns) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 @dataclass
-class Texts:
-    """Texts of n rows, nearly all empty: the texts that are not, and their rows (ascending)."""
-
-    row_count: int
-    rows: NDArray[np.int64]
-    values: pa.StringArray
-
-    def array(self) -> pa.StringArray:
-        """One text per row; '' for all rows not in `rows`."""
-        ends = np.frombuffer(self.values.buffers()[1], np.int32)
-        lengths = np.diff(ends[self.values.offset : self.values.offset + len(self.values) + 1])
-        offsets = np.zeros(self.row_count + 1, np.int32)
-        offsets[self.rows + 1] = lengths
-        np.cumsum(offsets, out=offsets)
-        offsets += ends[self.values.offset]
-        return pa.StringArray.from_buffers(self.row_count, pa.py_buffer(offsets), self.values.buffers()[2])
-
-    def with_others(self, others: dict[int, str]) -> Texts:
-        """These texts and those of rows that had none."""
-        if not others:
-            return self
-        rows = np.concatenate([self.rows, np.array(list(others), np.int64)])
-        values = pa.concat_arrays([self.values, pa.array(list(others.values()), pa.string())])
-        order = np.argsort(rows)
-        return Texts(self.row_count, rows[order], values.take(pa.array(order)))
-
-    def filter(self, keep: NDArray[np.bool_]) -> Texts:
-        """The texts of the rows to keep, renumbered."""
-        number = np.cumsum(keep) - 1
-        kept = keep[self.rows]
-        return Texts(int(keep.sum()), number[self.rows[kept]], self.values.filter(pa.array(kept)))
-
-
-@dataclass
 class OffsetCommitColumns:
     """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code. A tombstone
     has 0, -1, '' or zeros in all columns after value_version."""
@@ -354,23 +267,28 @@ class OffsetCommitColumns:
     expire_timestamp: NDArray[np.int64]  # ms, -1: none
     topic_id: NDArray[np.uint8]  # (n, 16); zeros: none
     keeps_raw: NDArray[np.bool_]  # key or value bytes have more than the columns
-    texts: Texts
+    text: NDArray[np.int32]  # index of the metadata in `texts`, which are distinct
+    texts: pa.StringArray
     undecodable: list[tuple[int, Undecodable]]  # (index into the records, why), in log order
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def metadata(self) -> pa.StringArray:
+    def metadata(self) -> pa.DictionaryArray:
         """The metadata of each row, never null."""
-        return self.texts.array()
+        return pa.DictionaryArray.from_arrays(self.text, self.texts)
+
+    def set_metadata(self, rows: NDArray[np.int64] | list[int], texts: pa.StringArray) -> None:
+        encoded = pa.concat_arrays([self.texts, texts]).dictionary_encode()
+        self.text[rows] = encoded.indices.to_numpy()[len(self.texts) :]
+        self.texts = encoded.dictionary
 
     def filter(self, keep: NDArray[np.bool_]) -> None:
         for field in fields(self):
             column = getattr(self, field.name)
             if isinstance(column, np.ndarray):
                 setattr(self, field.name, column[keep])
-        self.texts = self.texts.filter(keep)
 
 
 class OffsetCommitDecoder:
@@ -381,22 +299,20 @@ class OffsetCommitDecoder:
 
     def decode(self, records: RecordColumns, rows: NDArray[np.int64]) -> OffsetCommitColumns:
         """The records `rows`, with keys of type 0 or 1 (see classify). Keeps no view of their buffer."""
-        starts, lengths = records.value_start[rows], records.value_length[rows]
         code = self.keys.encode(records.data, records.key_start[rows], records.key_length[rows])
-        values = read_offset_values(records.data, starts, lengths)
-        columns = _columns(rows, code, lengths < 0, values)
+        columns, start, length, is_irregular = read_values(records, rows, code)
         columns.keeps_raw |= ~self.keys.is_exact[code] if len(self.keys) else False
         # The metadata that is not empty.
-        given = np.flatnonzero(values.metadata_length)
-        raw = binary_slices(records.data, values.metadata_start[given], values.metadata_length[given])
+        given = np.flatnonzero(length)
+        raw = binary_slices(records.data, start[given], length[given])
         try:
             texts = raw.cast(pa.string())
         except pa.ArrowInvalid:
             decoded = [decode_text(one) for one in raw.to_pylist()]
             columns.keeps_raw[given] |= np.array([not is_proper for _, is_proper in decoded])
             texts = pa.array([text for text, _ in decoded], pa.string())
-        columns.texts = Texts(len(rows), given, texts)
-        irregular = np.flatnonzero(values.is_irregular | (code == BAD_KEY))
+        columns.set_metadata(given, texts)
+        irregular = np.flatnonzero(is_irregular | (code == BAD_KEY))
         if irregular.size:
             self._read_irregular(records, columns, irregular)
         return columns
@@ -420,7 +336,7 @@ class OffsetCommitDecoder:
             columns.topic_id[row] = np.frombuffer(urlsafe_b64decode(found["topicId"] + "=="), np.uint8)
             columns.keeps_raw[row] |= not found["is_exact"]
             metadata[row] = found["metadata"]
-        columns.texts = columns.texts.with_others(metadata)
+        columns.set_metadata([*metadata], pa.array([*metadata.values()], pa.string()))
         if not keep.all():
             columns.filter(keep)
 
@@ -455,21 +371,37 @@ class OffsetCommitDecoder:
         return Undecodable(reason, detail, kind.number, kind.name, group_id, None, topic, partition, version)
 
 
-def _columns(
-    rows: NDArray[np.int64], code: NDArray[np.int32], is_tombstone: NDArray[np.bool_], values: OffsetValues
-) -> OffsetCommitColumns:
-    """The regular rows and the tombstones, without texts."""
-    for column in (values.committed_offset, values.metadata_length, values.topic_id):
-        column[is_tombstone] = 0
-    for of_none in (values.version, values.leader_epoch, values.commit_timestamp, values.expire_timestamp):
+def read_values(
+    records: RecordColumns, rows: NDArray[np.int64], code: NDArray[np.int32]
+) -> tuple[OffsetCommitColumns, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The commits `rows` without their metadata; where that begins, and its bytes; and which rows are irregular: their
+    columns mean nothing."""
+    lengths, n = records.value_length[rows], len(rows)
+    is_tombstone = lengths < 0
+    safe = np.where(is_tombstone, 0, records.value_start[rows])
+    heads = unaligned(records.data, f"V{HEAD_BYTES}")[safe]
+    head = heads.view(_HEAD)
+    version, committed_offset = head["version"].astype(np.int16), head["offset"].astype(np.int64)
+    leader_epoch, expire_timestamp = head["leader_epoch"].astype(np.int32), np.full(n, -1, np.int64)
+    topic_id = np.zeros((n, 16), np.uint8)
+    every, of_v4 = _Rows(records.data, safe, lengths, head), np.flatnonzero(version == 4)
+    found = is_regular, length, start, time = _read_v0_to_v3(every, version, leader_epoch, expire_timestamp)
+    if of_v4.size:
+        some = _Rows(records.data, safe[of_v4], lengths[of_v4], heads[of_v4].view(_HEAD))
+        for column, of_some in zip(found, _read_v4(some, of_v4, topic_id), strict=True):
+            column[of_v4] = of_some
+    length[is_tombstone | ~is_regular] = 0
+    # The commit timestamp follows the metadata; `time` is that timestamp where there is none.
+    long = np.flatnonzero(length)
+    time[long] = every.gather(">i8", start[long] + length[long])
+    committed_offset[is_tombstone] = topic_id[is_tombstone] = 0
+    for of_none in (version, leader_epoch, time, expire_timestamp):
         of_none[is_tombstone] = -1
-    return OffsetCommitColumns(
-        rows,
-        code,
-        is_tombstone,
-        *(values.version, values.committed_offset, values.leader_epoch),
-        *(values.commit_timestamp, values.expire_timestamp, values.topic_id),
-        keeps_raw=np.zeros(len(rows), np.bool_),
-        texts=Texts(len(rows), np.zeros(0, np.int64), pa.array([], pa.string())),
+    columns = OffsetCommitColumns(
+        *(rows, code, is_tombstone, version, committed_offset, leader_epoch, time, expire_timestamp, topic_id),
+        keeps_raw=np.zeros(n, np.bool_),
+        text=np.zeros(n, np.int32),
+        texts=pa.array([""]),
         undecodable=[],
     )
+    return columns, start, length, ~(is_tombstone | is_regular)

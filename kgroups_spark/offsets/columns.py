@@ -217,7 +217,7 @@ OFFSET_RECORDS = pa.schema(
         ("partition", pa.int32()),
         ("committed_offset", pa.int64()),  # null: tombstone
         ("leader_epoch", pa.int32()),  # null: none
-        ("metadata", pa.string()),  # null: tombstone
+        ("metadata", TEXT),  # null: tombstone
         ("commit_timestamp", pa.int64()),  # null: tombstone, or none
         ("expire_timestamp", pa.int64()),  # null: none
         ("topic_id", TEXT),  # null: none
@@ -391,6 +391,8 @@ ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
 def is_from(rows: pa.Table, border: Border) -> Flags:
     """Whether each row's slot is the border or comes after it."""
     group = compared(rows["group_id"], border.group_id)
+    if border == Border(border.group_id):
+        return group >= 0
     found = group > 0
     same = np.flatnonzero(group == 0)
     if len(same):
@@ -403,6 +405,8 @@ def is_from(rows: pa.Table, border: Border) -> Flags:
 def from_border(border: Border) -> pc.Expression:
     """The same as a condition for rows of files."""
     group_id, topic, partition = map(pc.field, SLOT)
+    if border == Border(border.group_id):  # Arrow knows then which row groups have no such rows
+        return group_id >= border.group_id
     in_topic = (topic == border.topic) & (partition >= border.partition)
     return (group_id > border.group_id) | ((group_id == border.group_id) & ((topic > border.topic) | in_topic))
 
@@ -424,19 +428,25 @@ def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
     return list(map(SlotRange, [FIRST, *edges], [*edges, None]))
 
 
-def ranges_of(read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
-    """For each of these numbers, which ascend, ranges with about so many rows: of whole groups, and of slots where one
-    group has more than the first number. A range is within one of the next number."""
-    sizes = _sizes(read(EVERY_SLOT, SLOT[:1]), SLOT[:1])
-    for large in [border for border, rows in sizes.items() if rows > at_once[0]]:
-        del sizes[large]
-        # No text is between the group and the same with a zero.
-        sizes |= _sizes(read(SlotRange(large, Border(large.group_id + "\0")), SLOT), SLOT)
+def ranges_of(sizes: dict[Border, int], read: ReadRange, *at_once: int) -> list[list[SlotRange]]:
+    """For each of these numbers, which ascend, ranges with about so many rows, each within one of the next number.
+
+    `sizes`: how many rows there are from a border on to the next one. Where they are more than the first number, ranges
+    are of whole groups, and where one group has more, of slots. Ranges that are half full end at these borders.
+    """
+    given = set(sizes)
+    for columns in (SLOT[:1], SLOT):
+        borders = sorted(sizes)
+        for low, high in zip(borders, [*borders[1:], None], strict=True):
+            if sizes[low] > at_once[0]:
+                del sizes[low]
+                sizes |= _sizes(read(SlotRange(low, high), columns), columns)
     found = []
     for most in at_once:
         together, first = dict[Border, int](), FIRST
         for border in sorted(sizes):
-            if not together or together[first] + sizes[border] > most:
+            is_half = bool(together) and together[first] >= most / 2
+            if not together or (is_half and border in given) or together[first] + sizes[border] > most:
                 first, together[border] = border, 0
             together[first] += sizes[border]
         sizes = together

@@ -27,7 +27,6 @@ from kgroups_spark.offsets.columns import (
     JoinedLog,
     Markers,
     next_marker,
-    starts_of,
 )
 from kgroups_spark.records import columns as control
 from kgroups_spark.records.batches import PADDING
@@ -48,14 +47,22 @@ OUTCOMES_OF_ROWS = pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]])
 
 # Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
 ROWS_AT_ONCE = 1 << 17
+# Bytes of a log that make a lot, more or less, and the most row groups of one.
+LOT_BYTES, MOST_ROW_GROUPS = 14 << 20, 8
 
 
 class CommitBatches:
     """Rows of `offset_commits` of a log, sorted by offsets partition, group, topic, partition and log offset, some
-    ROWS_AT_ONCE at a time. `log`: of the chunks so far."""
+    ROWS_AT_ONCE at a time. `log`: of the chunks so far.
 
-    def __init__(self, audit_id: int, log: JoinedLog) -> None:
+    The row groups of all lots of a partition begin with the same groups: a replay reads so many commits by ranges of
+    groups, and each range only its own row groups. `size_bytes`: of the log.
+    """
+
+    def __init__(self, audit_id: int, log: JoinedLog, size_bytes: int) -> None:
         self._audit_id, self.log = audit_id, log
+        self._row_groups = min(size_bytes // LOT_BYTES + 1, MOST_ROW_GROUPS)
+        self._borders = list[str]()
         # Rows in transactions without a marker so far, with their producers.
         self._held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
         self._waiting: list[pa.RecordBatch] = []
@@ -103,12 +110,22 @@ class CommitBatches:
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
         order = pa.array(_order((self.log.number_at(log_offset), group_id, topic, partition, log_offset)))
         names = arrow_schema("offset_commits").names
-        ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
+        ends = self._ends(table["group_id"].chunk(0), order, group_id[order])
         for start, end in itertools.pairwise(ends.tolist()):
             rows = order.slice(start, end - start)
             taken = pa.table([_taken(each.chunk(0), rows) for each in table.columns], table.column_names)
             audit_id = constant(self._audit_id, len(rows), pa.int64())
             yield pa.table(self.log.parted(taken) | {"audit_id": audit_id}).select(names)
+
+    def _ends(self, groups: pa.DictionaryArray, order: pa.Array, in_order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the row groups of a lot begin, and the end. `in_order`: the groups' ranks."""
+        count = max(math.ceil(len(order) / ROWS_PER_GROUP), self._row_groups)
+        ends = np.linspace(0, len(order), count + 1, dtype=np.int64)
+        if self._row_groups > 1:
+            self._borders = self._borders or groups.take(order.take(pa.array(ends[1:-1]))).to_pylist()
+            before = [pc.sum(pc.less(groups.dictionary, each)).as_py() for each in self._borders]
+            ends = np.unique([0, *np.searchsorted(in_order, before), len(order)])
+        return ends
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         """The rows of these records, which are the commits, without audit and offsets partition."""
@@ -159,30 +176,39 @@ class CommitBatches:
 def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     """The order of rows by these columns, the first one first; equal rows keep theirs.
 
-    The columns become the digits of one number if it fits into 63 bits: one sort takes a third of the time of four.
+    If they fit into 63 bits, they become the digits of one number, the last one as the row's place by it: to sort such
+    numbers takes a fifth of the time of sorting by each column.
 
-        group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]  ->  order [1, 0, 2]
+        group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 4 + 0, 0 * 4 + 2, 1 * 4 + 1]  ->  order [1, 0, 2]
     """
-    lowest = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
-    if math.prod(spans) < LARGEST_KEY:
-        keys = np.zeros(len(columns[0]), np.int64)
-        for column, low, span in zip(columns, lowest, spans, strict=True):
-            keys = keys * span + (column.astype(np.int64) - low)
-        order: NDArray[np.int64] = np.argsort(keys)
-        # This sort may exchange equal rows. Only damaged logs have such rows.
-        if starts_of(keys[order]).all():
-            return order
-    return np.lexsort(columns[::-1])
+    lowest = [int(column.min()) for column in columns[:-1]]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=False)]
+    by_last, bits = np.argsort(columns[-1], kind="stable"), len(columns[-1]).bit_length()
+    if math.prod(spans) << bits >= LARGEST_KEY:
+        return np.lexsort(columns[::-1])
+    keys = np.zeros(len(by_last), np.int64)
+    for column, low, span in zip(columns, lowest, spans, strict=False):
+        keys = keys * span + (column.astype(np.int64) - low)
+    keys = (keys[by_last] << bits) + np.arange(len(keys))
+    keys.sort()
+    order: NDArray[np.int64] = by_last[keys & ((1 << bits) - 1)]
+    return order
 
 
 def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
     """These rows of a column. A column without values is not copied."""
     if values.null_count == len(values):
         return values.slice(0, len(rows))
-    if values.null_count and pa.types.is_dictionary(values.type):
-        return pa.DictionaryArray.from_arrays(_taken(values.indices, rows), values.dictionary)
-    return pc.take(values, rows, boundscheck=False)
+    if not pa.types.is_dictionary(values.type):
+        return pc.take(values, rows, boundscheck=False)
+    index, texts = _taken(values.indices, rows), values.dictionary
+    if len(texts) > len(rows) // 32 and not index.null_count:
+        # A file has the dictionary in each row group, so a large one gets only the texts of these rows.
+        codes, is_used = index.to_numpy(), np.zeros(len(texts), np.bool_)
+        is_used[codes] = True
+        index = (np.cumsum(is_used) - 1).astype(codes.dtype)[codes]
+        texts = texts.filter(pa.array(is_used))
+    return pa.DictionaryArray.from_arrays(index, texts)
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:

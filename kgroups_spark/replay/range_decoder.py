@@ -75,7 +75,8 @@ class RangeDecoder:
         self._records = records
         self._traffic, self._odd, self._topics = GroupTraffic(), OddRecords(), TopicNames()
         self._partitions = [each.offsets_partition for each in self._ranges]
-        self._batches = CommitBatches(context.audit_id, JoinedLog.over(self._partitions[:1], {}))
+        size_bytes = ranges[0].size_bytes if self._is_alone else 0
+        self._batches = CommitBatches(context.audit_id, JoinedLog.over(self._partitions[:1], {}), size_bytes)
         times = partial(LogTimes, context.latest_ms)
         self.progresses = [RangeProgress.of(each, log_times=times()) for each in self._ranges]
         self.progress = self.progresses[0]

@@ -28,8 +28,8 @@ TaskOutput: TypeAlias = "tuple[str, pa.Table] | ForReplay | Fact | ShardBegins |
 # The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
-# The rough limit for bytes of rows that wait to be worth a row group: some 32,000 offset commits.
-BYTES_AT_ONCE = 4 << 20
+# The rough limit for bytes of rows that wait to be worth a row group: some 16,000 offset commits.
+BYTES_AT_ONCE = 3 << 19
 # Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, and facts.
 ROWS, PASSED_ON, AGAIN, FACT = "rows", "passed_on", "again", "fact"
 
@@ -93,7 +93,7 @@ class PartCollector:
         was = self._parts.get(kind, Growing())
         growing = was._replace(waiting=(*was.waiting, rows), size_bytes=was.size_bytes + rows.nbytes)
         self._parts[kind] = growing
-        # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
+        # A lot of commits comes in tables that are worth a row group (CommitBatches): each is written at once.
         if growing.size_bytes >= BYTES_AT_ONCE:
             part = self._written(name, growing)
             self._parts[kind] = Growing(part=part, written=part.records)

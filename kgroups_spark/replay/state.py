@@ -46,7 +46,7 @@ class LogState:
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
 ENTRIES = pa.schema(
-    each.with_type(TEXT) if each.name in ("entry_type", "group_id", "topic", "topic_id") else each
+    each.with_type(TEXT) if each.name in ("entry_type", "group_id", "topic", "metadata", "topic_id") else each
     for each in map(TABLES[CHECKPOINTS].columns.field, ("offsets_partition", *StateRow._fields, *STATE_OFFSET))
 )
 OFFSET = "offset"

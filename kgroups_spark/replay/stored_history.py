@@ -23,8 +23,10 @@ from kgroups_spark.lake.parts import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.columns import (
     EVERY_SLOT,
+    FIRST,
     HISTORY_COLUMNS,
     SLOT,
+    Border,
     JoinedLog,
     SlotRange,
     from_border,
@@ -38,6 +40,8 @@ from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.rows import in_one_chunk, no_rows, sorted_by, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
+# The least and the greatest text of a row group without statistics: all others may be between them.
+NOT_KNOWN = {"min": "", "max": chr(0x10FFFF)}
 # In place of an offsets partition: all that a reader has.
 ALL_SHARDS = -1
 # The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
@@ -103,16 +107,15 @@ class StoredTable(NamedTuple):
             for batch in dataset.to_batches(columns=names, filter=wanted, **_SCAN):
                 yield pa.Table.from_batches([batch])
             return
-        if not is_whole:
+        if is_whole:
+            fragments = [file.subset(wanted, dataset.schema) for file in dataset.get_fragments()]
+        else:
             wanted &= from_border(slots.low)
             if slots.high is not None:
                 wanted &= ~from_border(slots.high)
-        # Arrow compares no condition with statistics of dictionary columns, so plain columns choose the row groups. It
-        # compares texts row by row, which costs more than to compare those of the dictionaries, and copies all rows.
-        plain = dataset if is_whole else _plain(self.name, self.uri, tuple(paths))
-        chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
-        make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
-        fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+            chosen = self._row_groups(wanted, paths)
+            fragments = [file.subset(row_group_ids=[group.id for group in groups]) for file, groups in chosen]
+        fragments = [each for each in fragments if each.row_groups]
         dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
         # A file that waits has a row group in memory.
         scan = {**_SCAN, "fragment_readahead": 1} if is_local else _SCAN
@@ -125,11 +128,33 @@ class StoredTable(NamedTuple):
             is_part = len(some) < len(rows)
             yield pa.table([each.combine_chunks() for each in some.columns], some.schema) if is_part else some
 
+    def sizes(self, number: int) -> dict[Border, int]:
+        """The rows of a shard from a group on with which row groups begin, if none has groups on both sides."""
+        paths = [file.path for file in self.files if file.may_have([number])]
+        found, border, last = dict[Border, int](), FIRST, ""
+        spans = list[tuple[str, str, int]]()
+        for _, groups in self._row_groups(pc.field(self.shard) == number, paths):
+            spans += ((*each.statistics.get("group_id", NOT_KNOWN).values(), each.num_rows) for each in groups)
+        for low, high, rows in sorted(spans):
+            border, last = Border(low) if low > last else border, max(high, last)
+            found[border] = found.get(border, 0) + rows
+        return found
+
+    def _row_groups(self, wanted: pc.Expression, paths: Sequence[str]) -> Iterator[tuple[Any, list[Any]]]:
+        """The files, and those of their row groups which may have such rows."""
+        for plain, fragment in _fragments(self.name, self.uri, tuple(paths)):
+            yield fragment, plain.subset(wanted, arrow_schema(self.name)).row_groups
+
 
 @lru_cache(maxsize=1)
-def _plain(name: str, uri: str, paths: tuple[str, ...]) -> pa.dataset.Dataset:
-    """The files of a large shard, whose ranges are read one after the other: it keeps the footers."""
-    return dataset_of(name, uri, paths)
+def _fragments(name: str, uri: str, paths: tuple[str, ...]) -> list[tuple[Any, Any]]:
+    """The files of a large shard, whose ranges are read one after the other: it keeps the footers.
+
+    Each with plain columns, to choose its row groups, because Arrow compares no condition with statistics of dictionary
+    columns; and with dictionaries, because to compare their texts costs less than to compare those of all rows.
+    """
+    both = (dataset_of(name, uri, paths, as_dictionaries=each).get_fragments() for each in (False, True))
+    return list(zip(*both, strict=True))
 
 
 class TaskShards(NamedTuple):
@@ -205,15 +230,11 @@ class PartReader:
     def ranges(self, commits: StoredTable, only: int = ALL_SHARDS) -> list[SlotRange]:
         """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         if self._is_large:
-            at_once = min(COMMITS_AT_ONCE, self._at_once), self._at_once
-            ranges, self._large = ranges_of(partial(commits.pieces, self.shards), *at_once)
+            at_once, sizes = (min(COMMITS_AT_ONCE, self._at_once), self._at_once), commits.sizes(*self.shards)
+            ranges, self._large = ranges_of(sizes, partial(commits.pieces, self.shards), *at_once)
             return ranges
         rows = self.rows(commits, only)
-        return (
-            ranges_of(lambda each, _: [each.of(rows)], COMMITS_AT_ONCE)[0]
-            if len(rows) > COMMITS_AT_ONCE
-            else [EVERY_SLOT]
-        )
+        return ranges_of({FIRST: len(rows)}, lambda each, _: [each.of(rows)], COMMITS_AT_ONCE)[0]
 
 
 def part_schema(table: str) -> pa.Schema:

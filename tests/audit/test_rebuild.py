@@ -50,17 +50,16 @@ HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
 @contextmanager
 def older_software():
     """In the block, this process does not know the type and the version."""
-    read = offset_commits.read_offset_values
+    read = offset_commits.read_values
 
     def read_old_values(*arguments):
-        values = read(*arguments)
-        values.is_irregular |= values.version == np.int16(HIDDEN_VERSION)
-        return values
+        columns, *places, is_irregular = read(*arguments)
+        return columns, *places, is_irregular | (columns.value_version == np.int16(HIDDEN_VERSION))
 
     with (
         mock.patch.dict(CONSUMER_OFFSETS),
         mock.patch.object(offset_commits, "_VERSIONS", range(HIDDEN_VERSION)),
-        mock.patch.object(offset_commits, "read_offset_values", read_old_values),
+        mock.patch.object(offset_commits, "read_values", read_old_values),
     ):
         CONSUMER_OFFSETS.pop(HIDDEN_TYPE)
         yield

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.errors import NotReadable
@@ -163,6 +165,24 @@ def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_onc
         rows.column(name).chunk(0).dictionary.to_pylist() for rows in lots for name in ("group_id", "topic")
     ]
     assert all(len(set(texts)) == len(texts) for texts in dictionaries)
+
+
+def test_row_groups_of_all_lots_begin_with_the_same_groups(monkeypatch):
+    monkeypatch.setattr(history_rows, "ROWS_AT_ONCE", 40)
+    monkeypatch.setattr(history_rows, "LOT_BYTES", 1)
+    groups = [f"g{number:02}" for number in range(64)]
+    rng = random.Random(4)
+    keys = {group: key(1, group, "t") + bytes(4) for group in groups}
+    batches = [batch(at, [(keys[group], None) for group in rng.sample(groups, 50)]) for at in range(0, 400, 50)]
+    log = b"".join(batches)
+    log_range = LogRange(3, 0, 0, (SegmentPiece(PATH, 0, len(log)),))
+    context = ReadContext(1, "4.3", lambda _: MemoryFile(log), chunk_bytes=len(batches[0]))
+    outputs = RangeDecoder([log_range], context, GroupRecordDecoder()).outputs()
+    spans = [pc.min_max(rows["group_id"].cast("string")).values() for name, rows in outputs if name == "offset_commits"]
+    lows = sorted((low.as_py(), high.as_py()) for low, high in spans)
+    assert len(lows) == 3 * history_rows.MOST_ROW_GROUPS
+    apart = [after for before, after in itertools.pairwise(lows) if before[1] < after[0]]
+    assert len(apart) == history_rows.MOST_ROW_GROUPS - 1
 
 
 # Small ranges of several offsets partitions, decoded together, give the rows and facts that each gives alone.

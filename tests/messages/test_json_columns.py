@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.messages import coordinator_records
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, group_metadata_texts, snapshot_columns
 from tests.chosen import some_of
@@ -106,7 +107,9 @@ def test_changed_values_give_the_same_text_or_none(seed):
     assert [one for one, other in zip(made, expected, strict=True) if one is not None and one != other] == []
 
 
-def test_rows_of_a_chunk_decode_as_each_would_alone():
+@pytest.mark.parametrize("few_bytes", [0, 1 << 20])
+def test_rows_of_a_chunk_decode_as_each_would_alone(few_bytes, monkeypatch):
+    monkeypatch.setattr(coordinator_records, "FEW_BYTES", few_bytes)
     pairs = [(k, v) for k, v in records() if k[1] >= 2]
     pairs += [(KEY, value) for value in [*PLAIN.values(), *NOT_PLAIN.values(), None, b"", b"\0"]]
     pairs += [(None, b""), (b"", b""), (b"\0\2", PLAIN["cooperative"]), (b"\0\2\0\1\xff", PLAIN["cooperative"])]

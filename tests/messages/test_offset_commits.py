@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify, read_offset_values
+from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify, read_values
 from tests.chosen import some_of
 from tests.findings.record_bytes import uvarint
 from tests.messages.compared import changed, offset_commits, record_columns
@@ -87,12 +87,10 @@ def test_every_kind_of_value_alone(value):
 def test_values_as_clients_write_them_are_read_at_once_not_one_by_one():
     found = [slow_offset_commit(key(), value) for value in VALUES.values()]
     usual = [v for v, one in zip(VALUES.values(), found, strict=True) if one.get("exact") and len(v or b"") < 16_000]
-    lengths = np.array([-1 if value is None else len(value) for value in usual])
-    data = b"".join(value or b"" for value in usual)
-    starts = np.cumsum([0, *np.maximum(lengths, 0)])[:-1]
-    values = read_offset_values(np.frombuffer(data + bytes(32), np.uint8), starts, lengths)
-    assert {0, 1, 2, 3, 4} <= set(values.version.tolist())
-    assert not values.is_irregular.any()
+    records, rows = record_columns([(key(), value) for value in usual]), np.arange(len(usual))
+    columns, _, _, is_irregular = read_values(records, rows, np.zeros(len(rows), np.int32))
+    assert {-1, 0, 1, 2, 3, 4} == set(columns.value_version.tolist())
+    assert not is_irregular.any()
 
 
 @pytest.mark.parametrize("more", [b"\0", b"\1\0\x10" + TOPIC_ID, bytes(30)], ids=["a byte", "a tag", "30 bytes"])

@@ -235,7 +235,7 @@ def test_large_groups_are_cut_between_their_slots():
         read.append((rows.num_rows, columns))
         return [rows.slice(0, 0), rows.slice(0, 250), rows.slice(250)]
 
-    ranges, large = ranges_of(reader, 40, 150)
+    ranges, large = ranges_of({FIRST: 605}, reader, 40, 150)
     assert read == [(605, ["group_id"]), (300, SLOT)]
     for most, some in ((40, ranges), (150, large)):
         found = [[slot for slot in rows if has(each, slot)] for each in some]

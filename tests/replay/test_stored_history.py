@@ -258,6 +258,25 @@ def test_commits_are_folded_by_ranges_of_groups(tmp_path, monkeypatch):
     assert reads.ranges(parts, 4) == [SlotRange()]
 
 
+def test_ranges_end_where_row_groups_begin(tmp_path):
+    """Row groups have three rows. No row group of the first two logs has groups on both sides of c."""
+    name = "offset_commits"
+
+    def ranges(**parts):
+        for part, groups in parts.items():
+            pq.write_table(
+                rows_of(name, *({"group_id": g} for g in groups)), tmp_path / f"{part}.parquet", row_group_size=3
+            )
+        commits = table(name, tmp_path, *parts)
+        reads = next(TaskShards(((0,),), {0: 100}, at_once=10).readers((0,)))
+        found = [sorted(reads.rows(commits, 0, each)["group_id"].to_pylist()) for each in reads.ranges(commits, 0)]
+        return ["".join(groups) for groups in found], {each.group_id: rows for each, rows in commits.sizes(0).items()}
+
+    assert ranges(a="aabcddefg", b="abbddegg") == (["aaabbb", "cddddeef", "ggg"], {"a": 6, "c": 11})
+    assert ranges(c="aabcddeff", d="abbcdeff") == (["aaabbb", "ccdddee", "ffff"], {"a": 6, "c": 11})
+    assert ranges(e="aabcddefg", f="abbddegg", g="adg") == (["aaaabbbc", "dddddeef", "gggg"], {"a": 20})
+
+
 def test_a_large_shard_is_read_by_large_ranges_and_folded_by_small_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_history, "COMMITS_AT_ONCE", 3)
     name, rows = (
