@@ -28,8 +28,9 @@ TaskOutput: TypeAlias = "tuple[str, pa.Table] | ForReplay | Fact | ShardBegins |
 # The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
-# The rough limit for bytes of rows that wait to be worth a row group: some 16,000 offset commits.
-BYTES_AT_ONCE = 3 << 19
+# The rough limit for bytes of rows that wait to be worth a row group. A third is enough of offset commits, some 12,000
+# rows, because row groups of one lot must not become one (CommitBatches).
+BYTES_AT_ONCE, ENOUGH_OF = 4 << 20, {"offset_commits": 3}
 # Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, and facts.
 ROWS, PASSED_ON, AGAIN, FACT = "rows", "passed_on", "again", "fact"
 
@@ -93,8 +94,7 @@ class PartCollector:
         was = self._parts.get(kind, Growing())
         growing = was._replace(waiting=(*was.waiting, rows), size_bytes=was.size_bytes + rows.nbytes)
         self._parts[kind] = growing
-        # A lot of commits comes in tables that are worth a row group (CommitBatches): each is written at once.
-        if growing.size_bytes >= BYTES_AT_ONCE:
+        if growing.size_bytes >= BYTES_AT_ONCE // ENOUGH_OF.get(name, 1):
             part = self._written(name, growing)
             self._parts[kind] = Growing(part=part, written=part.records)
             if part.records >= ROWS_PER_PART or part.size >= BYTES_PER_PART:
