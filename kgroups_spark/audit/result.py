@@ -53,7 +53,7 @@ from kgroups_spark.replay.state_logs import (
 )
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
-from kgroups_spark.tables.columns import Condition, all_may_hold
+from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
 from kgroups_spark.tables.rows import constant, table_of_rows, with_columns
 from kgroups_spark.tables.schemas import GROUP, STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
@@ -479,23 +479,42 @@ def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
     return rows
 
 
+# Up to so many rows of a table in a store are read once, for some 150 bytes each: findings ask for some tables a dozen
+# times, and a store answers late.
+KEPT_ROWS = 100_000
+
+
 class LakeTables:
     """The newest rows of a lake's tables, for as long as nothing is written to them."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self._files = cache(lambda name: lake.table(name).files())
+        self._whole = cache(self._read_whole)
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        if (whole := self._whole(name)) is not None:
+            return (whole.filter(expression_of(conditions)) if conditions else whole).select(columns)
         return self.lake.rows(name, files=self._files(name), columns=columns, conditions=conditions)
 
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
         # Nothing has replaced rows of the newest audit, the only one that is asked for.
         is_of_audit = any(each.column == "audit_id" for each in conditions)
-        if self.lake.replaced.touches(name) and not is_of_audit:
+        if self._whole(name) is not None or (self.lake.replaced.touches(name) and not is_of_audit):
             return self.rows(name, arrow_schema(name).names, *conditions)
         paths = [each.path for each in self._files(name) if all_may_hold(conditions, each.bound)]
         return self.lake.dataset(name, paths) if paths else arrow_schema(name).empty_table()
+
+    def _read_whole(self, name: str) -> pa.Table | None:
+        files = self._files(name)
+        is_small = sum(file.stats.get("numRecords", KEPT_ROWS + 1) for file in files) <= KEPT_ROWS
+        if self.is_near or TABLES[name].kind == "history" or not is_small:
+            return None
+        return self.lake.rows(name, files=files)
+
+    @property
+    def is_near(self) -> bool:
+        return self.lake.uri.startswith("file:")
 
 
 STATES = [*GROUP, "state"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.audit.result import LakeTables
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
@@ -69,6 +71,22 @@ def test_findings_of_large_tables_are_those_of_small_ones(local, tmp_path, monke
     for file in (file for name in CURRENT for file in (large / name).glob("*.parquet")):
         pq.write_table(pq.read_table(file), file, use_deprecated_int96_timestamps=True)
     assert found(large) == second
+
+
+def test_findings_read_small_tables_of_a_store_once(local, tmp_path, monkeypatch):
+    near, far = tmp_path / "near", tmp_path / "far"
+    audit(local, near, SEGMENTS)
+    asked, ask = Counter(), Lake.rows
+
+    def rows_asked(lake, name, *arguments, **named):
+        asked[name] += "columns" not in named
+        return ask(lake, name, *arguments, **named)
+
+    monkeypatch.setattr(LakeTables, "is_near", False)
+    monkeypatch.setattr(Lake, "rows", rows_asked)
+    audit(local, far, SEGMENTS)
+    assert asked["groups"] == asked["committed_offsets"] == 1
+    assert rows(far, "findings") == rows(near, "findings") != []
 
 
 def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, whole, tmp_path):
