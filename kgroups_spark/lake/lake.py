@@ -177,11 +177,14 @@ class Lake:
         columns = arrow_schema(name).names if columns is None else columns
         files = self.table(name).files(version) if files is None else files
         files = [file for file in files if all_may_hold(conditions, file.bound)]
-        # To compare all rows costs several times their reading.
-        unsure = [c for c in conditions if c.value is None or any(f.value_of(c.column) != c.value for f in files)]
         left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
+        if not left_out.touches(name):  # which takes values from rows
+            # To compare all rows costs several times their reading.
+            conditions = [
+                c for c in conditions if c.value is None or any(f.value_of(c.column) != c.value for f in files)
+            ]
         with self._damage_reported(name):
-            return left_out.rows_left(name, self.dataset(name, [each.path for each in files]), columns, unsure)
+            return left_out.rows_left(name, self.dataset(name, [each.path for each in files]), columns, conditions)
 
     def dataset(self, name: str, paths: Sequence[str]) -> pa.dataset.Dataset:
         """The rows of files of a table; `paths` as in its log."""

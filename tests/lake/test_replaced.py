@@ -11,11 +11,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import is_of_night, newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.columns import Condition
@@ -112,6 +115,26 @@ def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker():
     assert RANGES.rows_left("offset_commits", pa.dataset.dataset(table), ["audit_id"], open_then).to_pylist() == [
         {"audit_id": 4}
     ]
+
+
+def test_statistics_know_nothing_of_replaced_markers(tmp_path):
+    """Spark's OPTIMIZE writes statistics of all columns."""
+    of = {"marker_offset": 50, "outcome": "committed", "is_transactional": True, "log_offset": 30, "audit_id": 4}
+    lake = Lake.create(Local(), str(tmp_path))
+    pq.write_table(
+        rows_of("offset_commits", *({"offsets_partition": p, **of} for p in (0, 2))),
+        tmp_path / "offset_commits/1.parquet",
+    )
+    bounds = {name: {"outcome": "committed"} for name in ("minValues", "maxValues")}
+    files = [TableFile("1.parquet", {**bounds, "nullCount": {"outcome": 0}, "numRecords": 2}, 1)]
+    committed = [Condition("outcome", "==", "committed")]
+
+    def partitions(replaced):
+        found = lake.rows("offset_commits", files=files, conditions=committed, replaced=replaced)
+        return found["offsets_partition"].to_pylist()
+
+    assert partitions(NOTHING) == [0, 2]
+    assert partitions(RANGES) == [2]
 
 
 def test_clipped_reads_end_where_the_log_was_cut_back():
