@@ -42,7 +42,7 @@ from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import make_readable
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.offsets.columns import SlotRange
-from kgroups_spark.offsets.expiry import DECISIONS, CleanUp, plain
+from kgroups_spark.offsets.expiry import DECISIONS, CleanUp
 from kgroups_spark.replay.corrections import CorrectedAt, HistoryReplay
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.history_rows import coordinator_fails
@@ -52,6 +52,7 @@ from kgroups_spark.replay.sinks import Fact
 from kgroups_spark.replay.state import LogState
 from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
+from kgroups_spark.tables.rows import plain
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, format_time
 

@@ -53,7 +53,7 @@ from kgroups_spark.replay.state_logs import (
 )
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
-from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
+from kgroups_spark.tables.columns import Condition, all_may_hold, rows_that_meet
 from kgroups_spark.tables.rows import constant, table_of_rows, with_columns
 from kgroups_spark.tables.schemas import GROUP, STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
@@ -494,7 +494,7 @@ class LakeTables:
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         if (whole := self._whole(name)) is not None:
-            return (whole.filter(expression_of(conditions)) if conditions else whole).select(columns)
+            return rows_that_meet(whole, conditions).select(columns)
         return self.lake.rows(name, files=self._files(name), columns=columns, conditions=conditions)
 
     def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:

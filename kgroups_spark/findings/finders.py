@@ -34,8 +34,8 @@ from kgroups_spark.tables.columns import (
     STRING,
     TIMESTAMP,
     Condition,
-    expression_of,
     partitions_in_lots,
+    rows_that_meet,
 )
 from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
 from kgroups_spark.words import JAVA_INT_MAX, filled, throwaway_groups, to_epoch_ms
@@ -257,7 +257,7 @@ def _may_find(
     _make(connection, evidence, f"FROM {table}", made)
     source = made[table][1]
     if isinstance(source, pa.Table):
-        return bool((source.filter(expression_of(conditions)) if conditions else source).num_rows)
+        return bool(rows_that_meet(source, conditions).num_rows)
     where = "".join(f" AND {each.column} {each.comparison} {each.value}" for each in conditions)
     return bool(connection.execute(f"SELECT 1 FROM {table} WHERE true{where} LIMIT 1").fetchall())
 

@@ -22,7 +22,7 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.tables.columns import Condition, expression_of
+from kgroups_spark.tables.columns import Condition, expression_of, rows_that_meet
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
 
@@ -171,7 +171,7 @@ class Replaced:
         if of_marker:
             is_gone = pa.array(self.is_replaced(name, found, "marker_offset"))
             found = with_columns(found, **{each: pc.if_else(is_gone, None, found[each]) for each in of_marker})
-        return (found.filter(expression_of(on_marker)) if on_marker else found).select(chosen)
+        return rows_that_meet(found, on_marker).select(chosen)
 
     def clipped(self, read: pa.Table) -> pa.Table:
         """Rows of `what_was_read` (ledger.py) with spans cut to the offsets that still count."""

@@ -434,8 +434,8 @@ def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
 #
 # The texts are those of group_metadata.py, in `group_records.value`. A blob without bytes means that no topics are
 # known and no partitions are assigned. Values with a blob that no client could read are left to readers of single
-# values, because the columns have no place for its bytes. So are texts with escapes: without them every other quote
-# begins a string, and the order of the fields tells which key is which.
+# values, because the columns have no place for its bytes. Texts with escapes are left to them, too. In a text without
+# escapes every other quote begins a string, and fields are found by the length of their keys and by their order.
 
 
 # The beginning of the texts.

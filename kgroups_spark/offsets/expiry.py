@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.offsets.columns import I64, Flags, milliseconds, starts_of
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
-from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, table_of
+from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, plain, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT
 from kgroups_spark.words import LAST_MS
 
@@ -70,12 +70,6 @@ def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
     rows = rows.filter(pc.equal(rows["is_other_count"], 1))
     is_other = rows["is_other_any"]
     return rows.filter(pc.invert(is_other)).select(names), rows.filter(is_other).select(names)
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """The table with dictionaries as texts."""
-    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
-    return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
 
 
 NONE = np.iinfo(np.int64).min  # no time: outside the range of TIMESTAMP

@@ -16,10 +16,10 @@ from kgroups_spark.coordinator import state_entries
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_payloads
 from kgroups_spark.coordinator.versions import Group
+from kgroups_spark.lake.parts import DICTIONARIES
 from kgroups_spark.offsets.columns import ALONE, OFFSET_RECORDS, TEXT, GroupKey, JoinedLog, compared
-from kgroups_spark.offsets.expiry import plain
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
-from kgroups_spark.tables.rows import by_name, constant, numbers, table_of, where, with_columns
+from kgroups_spark.tables.rows import by_name, constant, numbers, plain, table_of, where, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_OFFSET, TABLES
 
 
@@ -46,7 +46,7 @@ class LogState:
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
 ENTRIES = pa.schema(
-    each.with_type(TEXT) if each.name in ("entry_type", "group_id", "topic", "metadata", "topic_id") else each
+    each.with_type(TEXT) if each.name in DICTIONARIES[CHECKPOINTS] else each
     for each in map(TABLES[CHECKPOINTS].columns.field, ("offsets_partition", *StateRow._fields, *STATE_OFFSET))
 )
 OFFSET = "offset"

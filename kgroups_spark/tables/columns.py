@@ -155,6 +155,11 @@ def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
     return reduce(and_, [each.of(pc.field(each.column)) for each in conditions]) if conditions else None
 
 
+def rows_that_meet(rows: pa.Table, conditions: Sequence[Condition]) -> pa.Table:
+    """The rows that meet all conditions; the table itself without one, which costs nothing."""
+    return rows.filter(expression_of(conditions)) if conditions else rows
+
+
 def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:
     """Whether a file may hold a row that meets all of them (none is in an empty list). `bound("minValues", column)`: by
     Delta's log."""

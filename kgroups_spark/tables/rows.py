@@ -56,6 +56,12 @@ def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows:
     return pa.table(arrays, pa.schema(f.with_type(a.type) for f, a in zip(arrow_schema(name), arrays, strict=True)))
 
 
+def plain(table: pa.Table) -> pa.Table:
+    """The table with dictionaries as texts."""
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
+
+
 def no_rows(schema: pa.Schema) -> pa.Table:
     """A table without rows, in a hundredth of the time of Schema.empty_table: a replay makes many for each shard."""
     return pa.Table.from_batches([], schema=schema)
