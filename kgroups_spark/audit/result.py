@@ -479,8 +479,8 @@ def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
     return rows
 
 
-# Up to so many rows of a table in a store are read once, for some 150 bytes each: findings ask for some tables a dozen
-# times, and a store answers late.
+# Up to so many rows of a table are read once, for some 150 bytes each: findings ask for some tables a dozen times, a
+# store answers late, and DuckDB opens files again for each query.
 KEPT_ROWS = 100_000
 
 
@@ -508,13 +508,9 @@ class LakeTables:
     def _read_whole(self, name: str) -> pa.Table | None:
         files = self._files(name)
         is_small = sum(file.stats.get("numRecords", KEPT_ROWS + 1) for file in files) <= KEPT_ROWS
-        if self.is_near or TABLES[name].kind == "history" or not is_small:
+        if TABLES[name].kind == "history" or not is_small:
             return None
         return self.lake.rows(name, files=files)
-
-    @property
-    def is_near(self) -> bool:
-        return self.lake.uri.startswith("file:")
 
 
 STATES = [*GROUP, "state"]
