@@ -42,8 +42,8 @@ NO_SEGMENTS = "no segment file (*.log)"
 
 @dataclass(frozen=True)
 class SegmentLog(PartitionLog):
-    """One listed copy of a partition. Its methods may scan segments, each at most once. They raise NotReadable, and
-    SegmentChanged if a segment is now another file: `asked` then lists it again."""
+    """One listed copy of a partition. Its methods may scan segments, each at most once for an answer. They raise
+    NotReadable, and SegmentChanged if a segment is now another file: `asked` then lists it again."""
 
     copy: PartitionCopy
     _scanned: dict[str, BatchColumns] = field(init=False, default_factory=dict, compare=False, repr=False)
@@ -61,7 +61,11 @@ class SegmentLog(PartitionLog):
         """See PartitionLog. Raises NotReadable, also for a folder without a segment: a broker's always has one."""
         if self.copy.unreadable is not None or not self.copy.segments:
             raise NotReadable(self.copy.unreadable or NO_SEGMENTS)
-        return settled(self.copy, lambda copy: ask(self if copy is self.copy else SegmentLog(copy)))[1]
+        try:
+            return settled(self.copy, lambda copy: ask(self if copy is self.copy else SegmentLog(copy)))[1]
+        finally:
+            # 70 bytes for each batch of the last segments of all partitions would stay in the driver.
+            self._scanned.clear()
 
     @property
     def topic_id(self) -> str | None:
@@ -198,7 +202,7 @@ class SegmentLog(PartitionLog):
             position = 0
         return tuple(pieces)
 
-    @cached_property
+    @property
     def _tail(self) -> tuple[BatchColumns, BatchColumns]:
         """The headers of the last segment that has batches, and of those that are held back."""
         for segment in reversed(self.copy.segments):
@@ -213,7 +217,7 @@ class SegmentLog(PartitionLog):
         """The header of the last batch that is not held back; empty if there is none."""
         for segment in reversed(self.copy.segments):
             if len(self._scan(segment)):
-                return self._with_last_epoch(segment)[-1:]
+                return self._with_last_epoch(segment)[np.array([-1])]
         return BatchColumns.empty()
 
     def _scan(self, segment: SegmentFile) -> BatchColumns:
