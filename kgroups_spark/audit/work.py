@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.audit.log_source import AuditSettings, LogSource
 from kgroups_spark.audit.plan import AuditPlan, not_read_now, read_now
@@ -160,6 +161,8 @@ def left_undone(claim: Claim, before: AuditRow) -> str | None:
 #
 # Both come from the user, the cluster, earlier audits and the log just read.
 
+SOME_NAMES = 100
+
 
 @dataclass(frozen=True)
 class KnownNames:
@@ -218,8 +221,13 @@ class KnownNames:
         """The possible partition counts of the offsets topic, by the groups of the last audit."""
         if self.then is None:
             return []
-        found = fitting_by_partition(self.then.rows("groups", GROUP))
-        return found or self._counts_read  # the table may have been lost
+        groups = self.then.rows("groups", [*GROUP, "is_misplaced"])
+        # If a few names of each partition leave one number, and none was misplaced, then all names fit this number.
+        some = fitting_by_partition(groups, SOME_NAMES)
+        is_known = pc.all(pc.equal(groups["is_misplaced"], False), skip_nulls=False, min_count=0).as_py()
+        if is_known and len(counts_in_all(some)) == 1:
+            return some
+        return fitting_by_partition(groups) or self._counts_read  # the table may have been lost
 
     @cached_property
     def _counts_read(self) -> list[list[int]]:

@@ -212,11 +212,12 @@ def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -
     return found
 
 
-def fitting_by_partition(groups: pa.Table) -> list[list[int]]:
-    """For each offsets partition of the groups (offsets_partition, group_id) the numbers that fit all of its groups."""
+def fitting_by_partition(groups: pa.Table, most: int | None = None) -> list[list[int]]:
+    """For each offsets partition of the groups (offsets_partition, group_id) the numbers that fit all of its groups.
+    `most`: only so many rows of each are looked at (None: all)."""
     found = []
     for number in groups["offsets_partition"].unique().to_pylist():
-        its = groups.filter(pc.equal(groups["offsets_partition"], number))["group_id"].unique()
+        its = groups.filter(pc.equal(groups["offsets_partition"], number))["group_id"].slice(length=most).unique()
         found.append(fitting_partition_counts(its.to_pylist(), number))
     return found
 
