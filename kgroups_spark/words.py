@@ -103,9 +103,9 @@ def group_count(rows: Iterable[Mapping[str, Any]]) -> int:
     return len({row["group_id"] for row in rows})
 
 
-def first_of(names: Sequence[str], most: int) -> str:
-    """The first names, and the number of others: `a, b, c and 5 more`."""
-    more = len(names) - most
+def first_of(names: Sequence[str], most: int, number: int | None = None) -> str:
+    """The first names, and the number of others: `a, b, c and 5 more`. `number`: of all (None: these are all)."""
+    more = (len(names) if number is None else number) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.audit.plan import AuditPlan, Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
@@ -19,7 +19,7 @@ from kgroups_spark.audit.work import NAMES_REPORTED, AuditWork, Moment, correcti
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
 from kgroups_spark.errors import attempt
-from kgroups_spark.findings.finders import FINDINGS, has_looked, look
+from kgroups_spark.findings.finders import FINDINGS, connect, has_looked, look
 from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
@@ -53,9 +53,10 @@ from kgroups_spark.replay.state_logs import (
 )
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
+from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import Condition, all_may_hold, rows_that_meet
 from kgroups_spark.tables.rows import constant, table_of_rows, with_columns
-from kgroups_spark.tables.schemas import GROUP, STATE_LOG_TABLES, TABLES, arrow_schema
+from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import (
     by_weight,
     counted,
@@ -513,14 +514,10 @@ class LakeTables:
         return self.lake.rows(name, files=files)
 
 
-STATES = [*GROUP, "state"]
-
-
 class CurrentTables(NamedTuple):
-    """The compared part of the current tables: each group's state, rows by table, the number of offsets that expire at
-    the next check, and the number of groups' names; one may be in two offsets partitions."""
+    """Numbers of the current tables: rows by table, offsets that expire at the next check, and names of groups; one
+    group may be in two offsets partitions."""
 
-    states: pa.Table = arrow_schema("groups").empty_table().select(STATES)
     rows: Mapping[str, int] = {}
     expiring: int = 0
     groups: int = 0
@@ -532,36 +529,74 @@ def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTabl
     def version(name: str) -> int | None:
         return None if then is None else then.version(name)
 
+    def names(*conditions: Condition) -> pa.ChunkedArray:
+        return lake.rows("groups", version("groups"), columns=["group_id"], conditions=conditions)["group_id"]
+
     rows = {
         name: total_rows(lake.table(name).files(version(name)))
         for name, table in TABLES.items()
         if table.kind == "current"
     }
     expires, decided = [Condition("decision", "==", "expire")], version("offset_expiry")
-    states = lake.rows("groups", version("groups"), columns=STATES)
     expiring = lake.rows("offset_expiry", decided, columns=["decision"], conditions=expires).num_rows
-    return CurrentTables(states, rows, expiring, pc.count_distinct(states["group_id"]).as_py())
+    # All but one row of a group are misplaced, so few names are read, unless the number of partitions is unknown.
+    misplaced = Condition("is_misplaced", "==", True), Condition("is_misplaced", "is null")
+    odd = {name for each in misplaced for name in names(each).to_pylist()}
+    again = names(Condition("group_id", "in", sorted(odd)))
+    return CurrentTables(rows, expiring, rows["groups"] - len(again) + len(odd))
 
 
-def changes(since_audit: int, then: CurrentTables, now: CurrentTables) -> str:
-    """A line for people; if nothing differs, it says so."""
-    return f"since audit {since_audit}: {'; '.join(_changes(then, now)) or 'the same groups, in the same states'}"
+# The names in `before` or `after` alone, and the states of groups in both that differ: their numbers, and the first
+# names. DuckDB holds as much of two large tables as its limit allows.
+_CHANGES = f"""
+    SELECT 'new' AS what, count(*) AS number, min(group_id, {NAMES_REPORTED}) AS names
+    FROM (SELECT DISTINCT group_id FROM after ANTI JOIN before USING (group_id))
+UNION ALL
+    SELECT 'gone', count(*), min(group_id, {NAMES_REPORTED})
+    FROM (SELECT DISTINCT group_id FROM before ANTI JOIN after USING (group_id))
+UNION ALL
+    (
+        SELECT before.state || ' to ' || after.state AS moved, count(*) AS number, NULL
+        FROM before JOIN after USING (offsets_partition, group_id)
+        WHERE before.state != after.state GROUP BY ALL ORDER BY number DESC, moved
+    )
+"""
 
 
-def _changes(then: CurrentTables, now: CurrentTables) -> Iterator[str]:
-    before, after = (each.states["group_id"].unique() for each in (then, now))
-    for what, its, others in (("new", after, before), ("gone", before, after)):
-        if names := sorted(its.filter(pc.invert(pc.is_in(its, others))).to_pylist()):
-            groups = "1 group is" if len(names) == 1 else f"{len(names):,} groups are"
-            yield f"{groups} {what} ({first_of(names, NAMES_REPORTED)})"
-    both = then.states.join(now.states, GROUP, join_type="inner", right_suffix=" now")
-    changed = both.filter(pc.field("state") != pc.field("state now"))
-    moved = Counter(zip(changed["state"].to_pylist(), changed["state now"].to_pylist(), strict=True))
-    if moved:
-        most = moved.most_common(NAMES_REPORTED)
-        others = moved.total() - sum(count for _, count in most)
-        moves = [f"{count:,} {before} to {after}" for (before, after), count in most]
-        yield f"states changed: {', '.join([*moves, *([counted(others, 'other')] if others else [])])}"
+def changes_since(then: LakeAsOfAudit, now: CurrentTables) -> str:
+    """A line for people on what differs from the tables that an audit left."""
+    log = then.lake.table("groups")
+    files = (log.files(version) for version in (then.version("groups"), None))
+    sides = (then.lake.dataset("groups", [file.path for file in its]) for its in files)
+    return changes(then.audit_id, uninterrupted(changed_groups, *sides), current_tables(then.lake, then), now)
+
+
+def changed_groups(before: pa.dataset.Dataset, after: pa.dataset.Dataset) -> list[tuple[Any, ...]]:
+    """The rows of _CHANGES for two states of the table `groups`."""
+    with TemporaryDirectory(prefix="kgroups-") as folder, connect(folder) as connection:
+        connection.register("before", before)
+        connection.register("after", after)
+        return connection.execute(_CHANGES).fetchall()
+
+
+def changes(since_audit: int, groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> str:
+    """The line; if nothing differs, it says so. `groups`: rows of _CHANGES."""
+    parts = "; ".join(_changes(groups, then, now))
+    return f"since audit {since_audit}: {parts or 'the same groups, in the same states'}"
+
+
+def _changes(groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> Iterator[str]:
+    moves = []
+    for what, number, names in groups:
+        if names:
+            is_what = f"1 group is {what}" if number == 1 else f"{number:,} groups are {what}"
+            yield f"{is_what} ({first_of(names, NAMES_REPORTED, number)})"
+        elif number:
+            moves.append((number, what))
+    if moves:
+        most = [f"{number:,} {what}" for number, what in moves[:NAMES_REPORTED]]
+        others = sum(number for number, _ in moves[NAMES_REPORTED:])
+        yield f"states changed: {', '.join([*most, *([counted(others, 'other')] if others else [])])}"
     for table, noun in (("group_members", "member"), ("committed_offsets", "committed offset")):
         if more := now.rows.get(table, 0) - then.rows.get(table, 0):
             yield f"{'+' if more > 0 else '-'}{counted(abs(more), noun)}"

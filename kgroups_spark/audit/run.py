@@ -41,7 +41,7 @@ from kgroups_spark.audit.result import (
     LedgerFacts,
     Rebuilt,
     audit_state_logs,
-    changes,
+    changes_since,
     current_tables,
     find,
     ledger_facts,
@@ -234,7 +234,6 @@ class Audit:
         # An unfinished audit may have left rows in the current tables, which must be deleted without new records, too.
         must_rewrite = must_rebuild or before is None or bool(claim.unfinished)
         self.has_work = must_rewrite or work.plan.is_new or work.states.is_new or _decides_otherwise(work)
-        self._then = current_tables(lake, work.then) if self.has_work and before is not None else None
         self._from_history = must_rebuild
         self._rebuilt = rebuild(work) if self.has_work and (must_rebuild or work.plan.replaced) else None
 
@@ -295,7 +294,8 @@ class Audit:
             result.rows_added[FACTS] += len(work.facts)
         notes = self._notes + _ask_for_topic_offsets(work, result)
         row, facts = _finished(work, self._claim, result, notes, self._rebuilt)
-        return replace(_summary(work.lake, row, self._then, work.before), shortfall=facts.shortfall)
+        then = work.then if self.has_work and work.before is not None else None
+        return replace(_summary(work.lake, row, then), shortfall=facts.shortfall)
 
     def _take(self, step: str) -> None:
         if not self._left or self._left[0] != step:
@@ -427,17 +427,14 @@ def _decides_otherwise(work: AuditWork) -> bool:
     return then != (Moment.of(work, []).as_of_ms, work.settings.retention_ms)
 
 
-def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None) -> AuditSummary:
+def _summary(lake: Lake, row: AuditRow, then: LakeAsOfAudit | None) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
     changed, no_changes = None, None
-    if before is not None and then is not None and now is not None:
-        sides = before.audit_id, then, now
-        changed, no_changes = attempt("comparing with the audit before", lambda: changes(*sides))
+    if then is not None and now is not None:
+        changed, no_changes = attempt("comparing with the audit before", lambda: changes_since(then, now))
     failures = tuple(note for note in (no_now, no_changes) if note)
-    # The names of all groups are not kept.
-    shown = CurrentTables() if now is None else now._replace(states=CurrentTables().states)
-    return AuditSummary(row, shown, changed, failures)
+    return AuditSummary(row, CurrentTables() if now is None else now, changed, failures)
 
 
 # `kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.
@@ -508,14 +505,12 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
             chosen_partitions=True,
             states=StatePlan(before=before),
         )
-        then = current_tables(lake, work.then)
         states = audit_state_logs(work, from_history=True)
         result = AuditResult(Moment.of(work, []), states=states)
         rebuilt = rebuild(work, as_of_ms=result.moment.as_of_ms)
         complete_shares(work.writer, states.shares)
         row, _ = _finished(work, claim, result, notes, rebuilt)
-        now = current_tables(lake)
-        return RebuildSummary(row, now, changes(before.audit_id, then, now))
+        return RebuildSummary(**vars(_summary(lake, row, work.then)))
 
 
 def _last_finished(lake: Lake) -> AuditRow:

@@ -232,6 +232,20 @@ def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogat
     assert misplaced("😀", 48)
 
 
+@pytest.mark.parametrize("given", [50, None])
+def test_a_group_in_two_offsets_partitions_is_counted_once(given):
+    """As after a change of the partition count. Without a count that fits, no row is known to be misplaced."""
+    groups = [(12, "test-group"), (13, "test-group"), (13, "other"), (47, "a")]
+    files = {
+        f"__consumer_offsets-{p}/{0:020d}.log": b"".join(
+            batch(n, [(offset_key(group), offset_v3(1))]) for n, (_, group) in enumerate(g for g in groups if g[0] == p)
+        )
+        for p, _ in groups
+    }
+    (night,) = audit(files, How(offsets_partitions=given)).nights
+    assert (night.now.rows["groups"], night.now.groups) == (4, 3)
+
+
 @pytest.mark.parametrize(
     ("partition", "given", "misplaced", "is_noted"),
     [(12, None, False, False), (13, None, None, True), (13, 50, True, False)],
