@@ -437,7 +437,7 @@ def ranges_of(sizes: dict[Border, int], read: ReadRange, *at_once: int) -> list[
     given = set(sizes)
     for columns in (SLOT[:1], SLOT):
         borders = sorted(sizes)
-        for low, high in zip(borders, [*borders[1:], None], strict=True):
+        for low, high in zip(borders, [*borders, None][1:], strict=True):
             if sizes[low] > at_once[0]:
                 del sizes[low]
                 sizes |= _sizes(read(SlotRange(low, high), columns), columns)

@@ -138,7 +138,7 @@ class StoredTable(NamedTuple):
         for low, high, rows in sorted(spans):
             border, last = Border(low) if low > last else border, max(high, last)
             found[border] = found.get(border, 0) + rows
-        return found or {FIRST: 0}
+        return found
 
     def _row_groups(self, wanted: pc.Expression, paths: Sequence[str]) -> Iterator[tuple[Any, list[Any]]]:
         """The files, and those of their row groups which may have such rows."""
