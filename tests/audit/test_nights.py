@@ -8,6 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from kgroups_spark.lake import parts
+from kgroups_spark.records import segment
+from kgroups_spark.replay import groups, history_rows, shard, stored_history
+from kgroups_spark.replay.stored_history import TaskShards
 from tests.chosen import one_of
 from tests.logs.cleaner import GrowingLog
 from tests.logs.dense_logs import dense_log
@@ -38,6 +42,21 @@ def test_tiny_chunks_change_nothing(release, chosen):
     for seed, log in chosen.some(enumerate(logs(release)), 1):
         files, how = logs(release)[log], how_of(release, 256 << seed % 3)
         assert differing(files, referee(release, log), audit(files, how)) == [], (log, how)
+
+
+@pytest.mark.parametrize("release", one_of(*RELEASES))
+def test_large_shards_change_nothing(release, chosen, monkeypatch):
+    """Each is larger than what is read, folded and written at once."""
+    readers = TaskShards.readers
+    monkeypatch.setattr(TaskShards, "readers", lambda tasks, shards: readers(tasks._replace(at_once=11), shards))
+    rows_at_once = {"COMMITS_AT_ONCE": stored_history, "RECORDS_AT_ONCE": segment, "ROWS_PER_GROUP": parts}
+    for name, room in [*rows_at_once.items(), *(("ROWS_AT_ONCE", room) for room in (shard, groups, history_rows))]:
+        monkeypatch.setattr(room, name, 5)
+    for seed, log in chosen.some(enumerate(logs(release)), 1):
+        files, rng = logs(release)[log], np.random.default_rng(seed)
+        audited = audit_nights(files, random_cuts(files, rng, 2, 1), how_of(release))
+        whole = replayed(files, how_of(release))
+        assert [name for name in differing(files, whole, audited) if name != "offset_commits"] == [], (log, seed)
 
 
 @pytest.mark.in_turn("nights and ranges")

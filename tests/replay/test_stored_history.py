@@ -297,7 +297,7 @@ def test_a_large_shard_may_have_no_commits(tmp_path, others):
     """Its records are all of groups, or rewritten after an unfinished audit. Row groups may have rows of others."""
     rows = [{"offsets_partition": 2 * (n % 2), "group_id": "g"} for n in range(others)]
     pq.write_table(rows_of("offset_commits", *rows), tmp_path / "0.parquet")
-    commits = table("offset_commits", tmp_path, "0")
+    commits = table("offset_commits", tmp_path, *["0"] * bool(others))
     (reads,) = TaskShards(((1,),), {1: 9}, at_once=8).readers((1,))
     assert [reads.rows(commits, 1, each).num_rows for each in reads.ranges(commits, 1)] == [0]
 
