@@ -523,27 +523,17 @@ class CurrentTables(NamedTuple):
     groups: int = 0
 
 
-def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTables:
-    """The present tables, or those that an audit left, without the writes of a later unfinished audit."""
-
-    def version(name: str) -> int | None:
-        return None if then is None else then.version(name)
-
-    def names(*conditions: Condition) -> pa.ChunkedArray:
-        return lake.rows("groups", version("groups"), columns=["group_id"], conditions=conditions)["group_id"]
-
-    rows = {
-        name: total_rows(lake.table(name).files(version(name)))
-        for name, table in TABLES.items()
-        if table.kind == "current"
-    }
-    expires, decided = [Condition("decision", "==", "expire")], version("offset_expiry")
-    expiring = lake.rows("offset_expiry", decided, columns=["decision"], conditions=expires).num_rows
+def current_tables(left: LakeAsOfAudit) -> CurrentTables:
+    """The numbers of the tables as an audit left them, without the writes of a later unfinished audit."""
+    names = [name for name, table in TABLES.items() if table.kind == "current"]
+    rows = {name: total_rows(left.lake.table(name).files(left.version(name))) for name in names}
+    expires = [Condition("decision", "==", "expire")]
     # All but one row of a group are misplaced, so few names are read, unless the number of partitions is unknown.
-    misplaced = Condition("is_misplaced", "==", True), Condition("is_misplaced", "is null")
-    odd = {name for each in misplaced for name in names(each).to_pylist()}
-    again = names(Condition("group_id", "in", sorted(odd)))
-    return CurrentTables(rows, expiring, rows["groups"] - len(again) + len(odd))
+    misplaced = [Condition("is_misplaced", "==", True)], [Condition("is_misplaced", "is null")]
+    odd = {row["group_id"] for each in misplaced for row in left.rows("groups", ["group_id"], each).to_pylist()}
+    again = left.rows("groups", ["group_id"], [Condition("group_id", "in", sorted(odd))]).num_rows
+    expiring = left.rows("offset_expiry", ["decision"], expires).num_rows
+    return CurrentTables(rows, expiring, rows["groups"] - again + len(odd))
 
 
 # The names in `before` or `after` alone, and the states of groups in both that differ: their numbers, and the first
@@ -563,12 +553,12 @@ UNION ALL
 """
 
 
-def changes_since(then: LakeAsOfAudit, now: CurrentTables) -> str:
-    """A line for people on what differs from the tables that an audit left."""
-    log = then.lake.table("groups")
-    files = (log.files(version) for version in (then.version("groups"), None))
-    sides = (then.lake.dataset("groups", [file.path for file in its]) for its in files)
-    return changes(then.audit_id, uninterrupted(changed_groups, *sides), current_tables(then.lake, then), now)
+def changes_since(then: LakeAsOfAudit, left: LakeAsOfAudit, now: CurrentTables) -> str:
+    """A line for people on what differs between the tables that two audits left."""
+    files = (each.lake.table("groups").files(each.version("groups")) for each in (then, left))
+    sides = (left.lake.dataset("groups", [file.path for file in its]) for its in files)
+    parts = changes(uninterrupted(changed_groups, *sides), current_tables(then), now)
+    return f"since audit {then.audit_id}: {'; '.join(parts) or 'the same groups, in the same states'}"
 
 
 def changed_groups(before: pa.dataset.Dataset, after: pa.dataset.Dataset) -> list[tuple[Any, ...]]:
@@ -579,13 +569,8 @@ def changed_groups(before: pa.dataset.Dataset, after: pa.dataset.Dataset) -> lis
         return connection.execute(_CHANGES).fetchall()
 
 
-def changes(since_audit: int, groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> str:
-    """The line; if nothing differs, it says so. `groups`: rows of _CHANGES."""
-    parts = "; ".join(_changes(groups, then, now))
-    return f"since audit {since_audit}: {parts or 'the same groups, in the same states'}"
-
-
-def _changes(groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> Iterator[str]:
+def changes(groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> Iterator[str]:
+    """The parts of the line. `groups`: rows of _CHANGES."""
     moves = []
     for what, number, names in groups:
         if names:

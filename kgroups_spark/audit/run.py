@@ -429,10 +429,11 @@ def _decides_otherwise(work: AuditWork) -> bool:
 
 def _summary(lake: Lake, row: AuditRow, then: LakeAsOfAudit | None) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
-    now, no_now = attempt("counting the tables", lambda: current_tables(lake))
+    left = LakeAsOfAudit(lake, row.audit_id)
+    now, no_now = attempt("counting the tables", lambda: current_tables(left))
     changed, no_changes = None, None
     if then is not None and now is not None:
-        changed, no_changes = attempt("comparing with the audit before", lambda: changes_since(then, now))
+        changed, no_changes = attempt("comparing with the audit before", lambda: changes_since(then, left, now))
     failures = tuple(note for note in (no_now, no_changes) if note)
     return AuditSummary(row, CurrentTables() if now is None else now, changed, failures)
 

@@ -232,6 +232,16 @@ def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogat
     assert misplaced("😀", 48)
 
 
+def test_what_changed_since_the_audit_before_is_said():
+    log = [batch(n, [(offset_key(group), offset_v3(1))]) for n, group in enumerate("ab")]
+    audited = run(log[0])
+    audited.night({f"__consumer_offsets-0/{0:020d}.log": b"".join(log)}, How())
+    assert [night.changes for night in audited.nights] == [
+        None,
+        "since audit 1: 1 group is new (b); +1 committed offset",
+    ]
+
+
 @pytest.mark.parametrize("given", [50, None])
 def test_a_group_in_two_offsets_partitions_is_counted_once(given):
     """As after a change of the partition count. Without a count that fits, no row is known to be misplaced."""

@@ -93,6 +93,7 @@ def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, whol
     assert read == sum(p.records_reread for p in summary.audit.partitions) > 0
     said = list(summary.lines())
     assert said[0].endswith("no new records")
+    assert "  since audit 2: the same groups, in the same states" in said
     assert f"  {read:,} records were read again, and not added again" in said
     assert contents(tmp_path / "lake") == before
 
