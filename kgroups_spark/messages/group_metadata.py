@@ -300,7 +300,7 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
     for one in np.unique(version[version >= 0]).tolist():
         rows = np.flatnonzero(version == one)
         read = _Rows(data, starts[rows] + 2, starts[rows] + lengths[rows])
-        text = read.struct(message.fields, one)
+        text = _joined(read.struct(message.fields, one), len(rows))
         is_plain = read.is_plain & (read.position == read.end)
         chosen.append(rows[is_plain])
         texts.append(text if is_plain.all() else text.filter(pa.array(is_plain)))
@@ -319,15 +319,19 @@ def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.A
     return pa.concat_arrays(texts).take(pa.array(place, mask=place < 0))
 
 
+# A text of each row in pieces: those of a row follow each other. Some are the same in all rows.
+Pieces = list[str | pa.Array]
+
+
 class _Rows(LockStep):
     """Rows whose fields are read as JSON texts."""
 
-    def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> pa.Array:
+    def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> Pieces:
         """The JSON object of the fields. Moves the position after them."""
-        pieces: list[str | pa.Array] = [first]
+        pieces: Pieces = [first]
         for field in fields:
             if field.name in _BLOBS:
-                pieces += [self._blob(field), ","]
+                pieces += [*self._blob(field), ","]
                 continue
             pieces.append(f'"{field.name}":')
             if version in field.versions:
@@ -335,9 +339,9 @@ class _Rows(LockStep):
             else:
                 pieces.append(orjson.dumps(field.default).decode())
             pieces.append(",")
-        return _joined([*pieces[:-1], "}"], len(self.position))
+        return [*pieces[:-1], "}"]
 
-    def _value(self, field: Field, version: int) -> list[str | pa.Array]:
+    def _value(self, field: Field, version: int) -> Pieces:
         is_nullable = version in field.nullable
         if field.is_array:
             return ["[", self._array(field, version), "]"]
@@ -374,7 +378,8 @@ class _Rows(LockStep):
         at, row = self.walk(field, version, count)
         elements = _Rows(self.data, at, self.end[row])
         if field.fields:
-            joined = _lists(elements.struct(field.fields, version), count)
+            pieces = elements.struct(field.fields, version)
+            joined = _long_lists(pieces, count) if field.name == "members" else _lists(_joined(pieces, len(at)), count)
         else:
             texts = elements.text(elements.length("int16", False))
             joined = _joined(['"', _lists(texts, count, '","'), '"'], len(count))
@@ -382,7 +387,7 @@ class _Rows(LockStep):
         self.is_plain[row[~elements.is_plain]] = False
         return joined
 
-    def _blob(self, field: Field) -> pa.Array:
+    def _blob(self, field: Field) -> Pieces:
         """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
         length = self.length("int32", is_nullable=False)
         start, end = self.position, self.position + length
@@ -396,11 +401,13 @@ class _Rows(LockStep):
         for one in np.unique(version[self.is_plain & ~is_empty]).tolist():
             rows = np.flatnonzero((version == one) & self.is_plain & ~is_empty)
             blob = _Rows(self.data, start[rows] + 2, end[rows])
-            text = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},')
+            pieces = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},')
             self.is_plain[rows[~blob.is_plain | (blob.position != blob.end)]] = False
+            if len(rows) == len(length):
+                return pieces
             chosen.append(rows)
-            texts.append(text)
-        return _scattered(len(length), chosen, texts).fill_null("")
+            texts.append(_joined(pieces, len(rows)))
+        return [_scattered(len(length), chosen, texts).fill_null("")]
 
 
 def _number_texts(values: NDArray[np.int64]) -> pa.Array:
@@ -417,9 +424,20 @@ def _lists(texts: pa.Array, count: Positions, separator: str = ",") -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), separator)
 
 
-def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
+def _long_lists(elements: Pieces, count: Positions) -> pa.Array:
+    """The same of long texts, which are not copied again: with its comma each one begins where the last one ended."""
+    offsets = list_offsets(count).to_numpy()
+    number = np.ones(int(offsets[-1]) + 1, np.int8)
+    number[offsets] = 0
+    commas = pa.array(["", ","]).take(pa.array(number[:-1]))
+    texts = _joined([commas, *elements], len(commas))
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[offsets] if len(texts) else np.zeros(len(offsets), np.int32)
+    return pa.Array.from_buffers(pa.string(), len(count), [None, pa.py_buffer(ends), texts.buffers()[2]])
+
+
+def _joined(pieces: Pieces, count: int) -> pa.Array:
     """The pieces, one after the other in each row. Neighbouring constants become one."""
-    merged: list[str | pa.Array] = []
+    merged: Pieces = []
     for piece in pieces:
         if merged and isinstance(piece, str) and isinstance(merged[-1], str):
             merged[-1] += piece

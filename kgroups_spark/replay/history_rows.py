@@ -294,7 +294,7 @@ class HistoryRows(NamedTuple):
                 record.member_id,
                 record.regular_expression,
                 record.value_version,
-                record.value_json(),
+                None,
                 self._producer_id(row),
                 bool(is_transactional[row]),
                 self.records.key(row) if record.keeps_raw else None,
@@ -302,7 +302,10 @@ class HistoryRows(NamedTuple):
             )
             for row, record in decoded
         ]
-        return table_of_rows("group_records", None, rows, audit_id=self.audit_id)
+        no_value = pa.nulls(1, pa.string())
+        texts = [no_value if record.content is None else record.content.column() for _, record in decoded]
+        table = table_of_rows("group_records", None, rows, audit_id=self.audit_id)
+        return with_columns(table, value=pa.concat_arrays(texts))
 
     def markers(self, markers: list[Marker]) -> pa.Table:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
