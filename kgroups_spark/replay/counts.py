@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, absolute_hashes
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
-from kgroups_spark.offsets.columns import GroupKey, milliseconds, starts_of
+from kgroups_spark.offsets.columns import GroupKey, starts_of
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import is_given, numbers, one_array, table_of_rows
+from kgroups_spark.tables.rows import numbers, one_array, table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, LAST_MS, to_epoch_ms
 
@@ -51,30 +51,35 @@ class GroupTraffic:
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
-        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
-        hours = np.where(records.timestamp < 0, NO_HOUR, np.minimum(records.timestamp, LAST_MS) // HOUR_MS)
-        for row, record in others:
-            self._add((int(number[row]), record.group_id), int(hours[row]), [0, 0, 0, 1, int(size[row])])
-        group_ids, rows = keys.groups, commits.rows
+        at = np.array([row for row, _ in others], np.int64)
+        columns = (each.tolist() for each in (number[at], _hours(records.timestamp[at]), size[at]))
+        for (_, record), of, hour_of, size_of in zip(others, *columns, strict=True):
+            self._add((of, record.group_id), hour_of, [0, 0, 0, 1, size_of])
+        names, rows = keys.group_id.dictionary, commits.rows
         if not len(rows):
             return
         # The number of the partition, times the number of groups, plus the index of the group.
-        group = number[rows] * len(group_ids) + keys.group[commits.code]
-        used = np.arange(len(group_ids))
+        group = number[rows] * len(names) + keys.group_id.indices.to_numpy()[commits.code]
+        used = np.arange(len(names))
         if int(group.max()) >= len(used):
             used, group = np.unique(group, return_inverse=True)
-        hours, is_tombstone = hours[rows], commits.is_tombstone
-        hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
-        width = len(used)
-        at = group if hour is None else hour * width + group
+        time, is_tombstone, width, at = records.timestamp[rows], commits.is_tombstone, len(used), group
+        hour_values = np.unique(_hours(np.array([time.min(), time.max()])))
+        if len(hour_values) > 1:
+            hour_values, hour = np.unique(_hours(time), return_inverse=True)
+            at = hour * width + group
         cells = width * len(hour_values)
-        kinds = ~is_tombstone, is_tombstone, ~is_tombstone & records.is_transactional[rows]
+        kinds = is_tombstone, ~is_tombstone & records.is_transactional[rows]
+        tombstones, transactional = (np.bincount(at[np.flatnonzero(each)], minlength=cells) for each in kinds)
         size_bytes = np.bincount(at, weights=size[rows], minlength=cells)
-        counts = [*(np.bincount(at[each], minlength=cells) for each in kinds), np.zeros(cells), size_bytes]
+        commit_counts = np.bincount(at, minlength=cells) - tombstones
+        counts = [commit_counts, tombstones, transactional, np.zeros(cells), size_bytes]
         cell, counts_of_cell = np.flatnonzero(size_bytes), np.stack(counts, axis=1).astype(np.int64)
-        columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts_of_cell[cell]
-        for number_of, name, hour_of, counted in zip(*(each.tolist() for each in columns), strict=True):
-            self._add((number_of, group_ids[name]), hour_of, counted)
+        number_of, name = np.divmod(used[cell % width], len(names))
+        group_ids = names.take(pa.array(name)).to_pylist()
+        columns = (each.tolist() for each in (number_of, hour_values[cell // width], counts_of_cell[cell]))
+        for group_id, of, hour_of, counted in zip(group_ids, *columns, strict=True):
+            self._add((of, group_id), hour_of, counted)
 
     def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
         before = self.counts.get((group, hour))
@@ -87,6 +92,11 @@ class GroupTraffic:
             for ((number, group_id), hour), counts in self.counts.items()
         ]
         return table_of_rows("group_traffic", None, rows, audit_id=audit_id)
+
+
+def _hours(timestamp: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The hour of each log time. The table has one hour for all times beyond a TIMESTAMP, so they count as one."""
+    return np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
 
 
 def summed(rows: pa.Table) -> pa.Table:
@@ -122,18 +132,20 @@ class OddRecords:
                 name, time = CONSUMER_OFFSETS[record.record_type].name, int(records.timestamp[row])
                 large = (record.group_id, name, int(offset[row]), None if time < 0 else time, size)
                 self._large[int(number[row]), record.group_id, record.record_type] = large
-        # Clipped against overflow: a broker accepts any commit time from a client.
-        reported = records.timestamp[commits.rows]
-        committed, clipped = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(reported, -1, 1 << 60)
-        is_known = ~commits.is_tombstone & (committed >= 0) & (clipped >= 0)
-        off = np.flatnonzero(is_known & (np.abs(committed - clipped) > TIME_OFF_MS))
+        # A broker accepts any commit time from a client: a difference may overflow, and is clipped for the few.
+        reported, committed = records.timestamp[commits.rows], commits.commit_timestamp
+        off = np.flatnonzero((committed - reported + TIME_OFF_MS).view(np.uint64) > 2 * TIME_OFF_MS)
+        committed, clipped = (np.clip(each[off], -1, 1 << 60) for each in (committed, reported))
+        is_known = ~commits.is_tombstone[off] & (committed >= 0) & (clipped >= 0)
+        off = off[is_known & (np.abs(committed - clipped) > TIME_OFF_MS)]
         if not len(off):
             return
-        group = number[commits.rows[off]] * len(keys.groups) + keys.group[commits.code[off]]
+        names = keys.group_id.dictionary
+        group = number[commits.rows[off]] * len(names) + keys.group_id.indices.to_numpy()[commits.code[off]]
         groups, firsts, counts = np.unique(group, return_index=True, return_counts=True)
         for at, first, count in zip(groups.tolist(), off[firsts].tolist(), counts.tolist(), strict=True):
-            of, name = divmod(at, len(keys.groups))
-            key, code = (of, keys.groups[name]), int(commits.code[first])
+            of, name = divmod(at, len(names))
+            key, code = (of, names[name].as_py()), int(commits.code[first])
             if key in self._off:
                 *before, so_far = self._off[key]
                 self._off[key] = (*before, so_far + count)
@@ -172,14 +184,14 @@ class TopicNames:
 
     def add_commits(self, rows: pa.Table) -> None:
         """Adds the sightings in rows of `offset_commits`, of which those of one topic are mostly together."""
-        at = np.flatnonzero(is_given(rows["topic_id"]))
-        if not len(at):
+        if rows["topic_id"].null_count == len(rows):
             return
-        given = rows.select(["topic_id", "topic", "log_timestamp"]).take(pa.array(at))
-        names = [one_array(given[name]).dictionary_encode() for name in ("topic_id", "topic")]
-        starts = np.flatnonzero(starts_of(*(each.indices.to_numpy() for each in names)))
-        seen = np.minimum.reduceat(numbers(milliseconds(given["log_timestamp"]), none=LAST_MS + 1), starts)
-        topic_ids, topics = (each.take(pa.array(starts)).cast(pa.string()).to_pylist() for each in names)
+        names = [one_array(rows[name]).dictionary_encode() for name in ("topic_id", "topic")]
+        codes = [numbers(each.indices, none=-1) for each in names]
+        at = np.flatnonzero(codes[0] >= 0)
+        starts = np.flatnonzero(starts_of(*(each[at] for each in codes)))
+        seen = np.minimum.reduceat(numbers(rows["log_timestamp"], none=1000 * (LAST_MS + 1))[at], starts) // 1000
+        topic_ids, topics = (each.take(pa.array(at[starts])).cast(pa.string()).to_pylist() for each in names)
         for topic_id, topic, timestamp in zip(topic_ids, topics, seen.tolist(), strict=True):
             self.add(topic_id, topic, -1 if timestamp > LAST_MS else timestamp, COMMIT)
 

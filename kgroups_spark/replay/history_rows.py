@@ -24,6 +24,7 @@ from kgroups_spark.offsets.columns import (
     I64,
     LARGEST_KEY,
     NEITHER,
+    Flags,
     JoinedLog,
     Markers,
     next_marker,
@@ -71,8 +72,8 @@ class CommitBatches:
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
         """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
-        records = records.take(commits.rows)
-        given = [(self._batch(records, commits, keys), records.producer_id, records.is_transactional)]
+        own, own_is_transactional = (each[commits.rows] for each in (records.producer_id, records.is_transactional))
+        given = [(self._batch(records, commits, keys, own, own_is_transactional), own, own_is_transactional)]
         if self._held and len(markers):
             held, self._held = self._held, []
             (whole,) = pa.Table.from_batches([each for each, _ in held]).combine_chunks().to_batches()
@@ -127,22 +128,23 @@ class CommitBatches:
             ends = np.unique([0, *np.searchsorted(in_order, before), len(order)])
         return ends
 
-    def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
-        """The rows of these records, which are the commits, without audit and offsets partition."""
-        n, tombstone = len(records), commits.is_tombstone
-        offset_delta, producer_id = records.offset_delta, records.producer_id
-        used, texts = np.flatnonzero(np.bincount(commits.code)), list[pa.DictionaryArray]()
-        for of_keys in (keys.group_id, keys.topic):
-            # The dictionary has each text once. Parquet files get it as it is, with each row group.
-            encoded, index = of_keys.take(pa.array(used)).dictionary_encode(), np.zeros(len(keys), np.int32)
-            index[used] = encoded.indices.to_numpy()
-            texts.append(pa.DictionaryArray.from_arrays(index[commits.code], encoded.dictionary))
+    def _batch(
+        self,
+        records: RecordColumns,
+        commits: OffsetCommitColumns,
+        keys: OffsetKeys,
+        producer_id: I64,
+        is_transactional: Flags,
+    ) -> pa.RecordBatch:
+        """The rows of the commits, without audit and offsets partition."""
+        n, tombstone, of = len(commits), commits.is_tombstone, commits.rows
+        offset_delta, timestamp = records.offset_delta[of], records.timestamp[of]
         columns = {
-            "log_offset": pa.array(records.offset),
-            "log_timestamp": timestamps(records.timestamp, records.timestamp < 0),
+            "log_offset": pa.array(records.offset[of]),
+            "log_timestamp": timestamps(timestamp, timestamp < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
-            "group_id": texts[0],
-            "topic": texts[1],
+            "group_id": _of_codes(keys.group_id, commits.code),
+            "topic": _of_codes(keys.topic, commits.code),
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -153,8 +155,8 @@ class CommitBatches:
             "record_type": pa.array(keys.record_type[commits.code].astype(np.int16)),
             "value_version": _masked(commits.value_version, tombstone),
             "producer_id": _masked(producer_id, producer_id < 0),
-            "producer_epoch": _masked(records.producer_epoch, producer_id < 0),
-            "is_transactional": pa.array(records.is_transactional),
+            "producer_epoch": _masked(records.producer_epoch[of], producer_id < 0),
+            "is_transactional": pa.array(is_transactional),
             "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), OUTCOMES_OF_ROWS),
             "marker_offset": pa.nulls(n, pa.int64()),
             "raw_key": pa.nulls(n, pa.binary()),
@@ -168,7 +170,7 @@ class CommitBatches:
             for name, read in (("raw_key", records.key), ("raw_value", records.value)):
                 raw: list[bytes | None] = [None] * n
                 for row in odd:
-                    raw[row] = read(row)
+                    raw[row] = read(int(of[row]))
                 columns[name] = pa.array(raw, pa.binary())
         return pa.RecordBatch.from_pydict(columns)
 
@@ -209,6 +211,15 @@ def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
         index = (np.cumsum(is_used) - 1).astype(codes.dtype)[codes]
         texts = texts.filter(pa.array(is_used))
     return pa.DictionaryArray.from_arrays(index, texts)
+
+
+def _of_codes(texts: pa.DictionaryArray, code: NDArray[np.int32]) -> pa.DictionaryArray:
+    """The text of each code. The dictionary has only these, each once: Parquet files get it with each row group."""
+    index = texts.indices.to_numpy()[code]
+    used = np.flatnonzero(np.bincount(index))
+    place = np.zeros(len(texts.dictionary), np.int32)
+    place[used] = np.arange(len(used))
+    return pa.DictionaryArray.from_arrays(place[index], texts.dictionary.take(pa.array(used)))
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
