@@ -194,13 +194,10 @@ class Content:
         return not self._notes
 
     def json(self) -> str:
-        if not isinstance(self._json, str):
-            if self._json is None:
-                to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
-                self._json = to_json.decode()
-            else:
-                self._json = self._json[0].as_py()
-        return self._json
+        if self._json is None:
+            to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
+            self._json = to_json.decode()
+        return self._json if isinstance(self._json, str) else str(self._json[0])
 
     def column(self) -> pa.StringArray:
         """The JSON as a column of one row."""

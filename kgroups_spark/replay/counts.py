@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from kgroups_spark.findings.finding import NEAR_LIMIT_BYTES, TIME_OFF_MS
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, CoordinatorRecord, absolute_hashes
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetKeys
-from kgroups_spark.offsets.columns import GroupKey, starts_of
+from kgroups_spark.offsets.columns import GroupKey, milliseconds, starts_of
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import numbers, one_array, table_of_rows
+from kgroups_spark.tables.rows import is_given, numbers, one_array, table_of_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, LAST_MS, to_epoch_ms
 
@@ -51,10 +51,10 @@ class GroupTraffic:
     def add_chunk(self, chunk: DecodedChunk) -> None:
         records, number, commits, keys, others = chunk
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
-        at = np.array([row for row, _ in others], np.int64)
-        columns = (each.tolist() for each in (number[at], _hours(records.timestamp[at]), size[at]))
-        for (_, record), of, hour_of, size_of in zip(others, *columns, strict=True):
-            self._add((of, record.group_id), hour_of, [0, 0, 0, 1, size_of])
+        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
+        hours = np.where(records.timestamp < 0, NO_HOUR, np.minimum(records.timestamp, LAST_MS) // HOUR_MS)
+        for row, record in others:
+            self._add((int(number[row]), record.group_id), int(hours[row]), [0, 0, 0, 1, int(size[row])])
         names, rows = keys.group_id.dictionary, commits.rows
         if not len(rows):
             return
@@ -63,22 +63,18 @@ class GroupTraffic:
         used = np.arange(len(names))
         if int(group.max()) >= len(used):
             used, group = np.unique(group, return_inverse=True)
-        time, is_tombstone, width, at = records.timestamp[rows], commits.is_tombstone, len(used), group
-        hour_values = np.unique(_hours(np.array([time.min(), time.max()])))
-        if len(hour_values) > 1:
-            hour_values, hour = np.unique(_hours(time), return_inverse=True)
-            at = hour * width + group
+        hours, is_tombstone = hours[rows], commits.is_tombstone
+        hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
+        width = len(used)
+        at = group if hour is None else hour * width + group
         cells = width * len(hour_values)
-        kinds = is_tombstone, ~is_tombstone & records.is_transactional[rows]
-        tombstones, transactional = (np.bincount(at[np.flatnonzero(each)], minlength=cells) for each in kinds)
+        kinds = ~is_tombstone, is_tombstone, ~is_tombstone & records.is_transactional[rows]
         size_bytes = np.bincount(at, weights=size[rows], minlength=cells)
-        commit_counts = np.bincount(at, minlength=cells) - tombstones
-        counts = [commit_counts, tombstones, transactional, np.zeros(cells), size_bytes]
+        counts = [*(np.bincount(at[each], minlength=cells) for each in kinds), np.zeros(cells), size_bytes]
         cell, counts_of_cell = np.flatnonzero(size_bytes), np.stack(counts, axis=1).astype(np.int64)
         number_of, name = np.divmod(used[cell % width], len(names))
-        group_ids = names.take(pa.array(name)).to_pylist()
         columns = (each.tolist() for each in (number_of, hour_values[cell // width], counts_of_cell[cell]))
-        for group_id, of, hour_of, counted in zip(group_ids, *columns, strict=True):
+        for group_id, of, hour_of, counted in zip(names.take(pa.array(name)).to_pylist(), *columns, strict=True):
             self._add((of, group_id), hour_of, counted)
 
     def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
@@ -92,11 +88,6 @@ class GroupTraffic:
             for ((number, group_id), hour), counts in self.counts.items()
         ]
         return table_of_rows("group_traffic", None, rows, audit_id=audit_id)
-
-
-def _hours(timestamp: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The hour of each log time. The table has one hour for all times beyond a TIMESTAMP, so they count as one."""
-    return np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
 
 
 def summed(rows: pa.Table) -> pa.Table:
@@ -184,14 +175,14 @@ class TopicNames:
 
     def add_commits(self, rows: pa.Table) -> None:
         """Adds the sightings in rows of `offset_commits`, of which those of one topic are mostly together."""
-        if rows["topic_id"].null_count == len(rows):
+        at = np.flatnonzero(is_given(rows["topic_id"]))
+        if not len(at):
             return
-        names = [one_array(rows[name]).dictionary_encode() for name in ("topic_id", "topic")]
-        codes = [numbers(each.indices, none=-1) for each in names]
-        at = np.flatnonzero(codes[0] >= 0)
-        starts = np.flatnonzero(starts_of(*(each[at] for each in codes)))
-        seen = np.minimum.reduceat(numbers(rows["log_timestamp"], none=1000 * (LAST_MS + 1))[at], starts) // 1000
-        topic_ids, topics = (each.take(pa.array(at[starts])).cast(pa.string()).to_pylist() for each in names)
+        given = rows.select(["topic_id", "topic", "log_timestamp"]).take(pa.array(at))
+        names = [one_array(given[name]).dictionary_encode() for name in ("topic_id", "topic")]
+        starts = np.flatnonzero(starts_of(*(each.indices.to_numpy() for each in names)))
+        seen = np.minimum.reduceat(numbers(milliseconds(given["log_timestamp"]), none=LAST_MS + 1), starts)
+        topic_ids, topics = (each.take(pa.array(starts)).cast(pa.string()).to_pylist() for each in names)
         for topic_id, topic, timestamp in zip(topic_ids, topics, seen.tolist(), strict=True):
             self.add(topic_id, topic, -1 if timestamp > LAST_MS else timestamp, COMMIT)
 

@@ -24,7 +24,6 @@ from kgroups_spark.offsets.columns import (
     I64,
     LARGEST_KEY,
     NEITHER,
-    Flags,
     JoinedLog,
     Markers,
     next_marker,
@@ -72,8 +71,8 @@ class CommitBatches:
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
         """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
-        own, own_is_transactional = (each[commits.rows] for each in (records.producer_id, records.is_transactional))
-        given = [(self._batch(records, commits, keys, own, own_is_transactional), own, own_is_transactional)]
+        of_rows = (each[commits.rows] for each in (records.producer_id, records.is_transactional))
+        given = [(self._batch(records, commits, keys), *of_rows)]
         if self._held and len(markers):
             held, self._held = self._held, []
             (whole,) = pa.Table.from_batches([each for each, _ in held]).combine_chunks().to_batches()
@@ -128,17 +127,10 @@ class CommitBatches:
             ends = np.unique([0, *np.searchsorted(in_order, before), len(order)])
         return ends
 
-    def _batch(
-        self,
-        records: RecordColumns,
-        commits: OffsetCommitColumns,
-        keys: OffsetKeys,
-        producer_id: I64,
-        is_transactional: Flags,
-    ) -> pa.RecordBatch:
+    def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         """The rows of the commits, without audit and offsets partition."""
         n, tombstone, of = len(commits), commits.is_tombstone, commits.rows
-        offset_delta, timestamp = records.offset_delta[of], records.timestamp[of]
+        timestamp, offset_delta, producer_id = records.timestamp[of], records.offset_delta[of], records.producer_id[of]
         columns = {
             "log_offset": pa.array(records.offset[of]),
             "log_timestamp": timestamps(timestamp, timestamp < 0),
@@ -156,7 +148,7 @@ class CommitBatches:
             "value_version": _masked(commits.value_version, tombstone),
             "producer_id": _masked(producer_id, producer_id < 0),
             "producer_epoch": _masked(records.producer_epoch[of], producer_id < 0),
-            "is_transactional": pa.array(is_transactional),
+            "is_transactional": pa.array(records.is_transactional[of]),
             "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), OUTCOMES_OF_ROWS),
             "marker_offset": pa.nulls(n, pa.int64()),
             "raw_key": pa.nulls(n, pa.binary()),
@@ -190,11 +182,15 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         return np.lexsort(columns[::-1])
     keys = np.zeros(len(by_last), np.int64)
     for column, low, span in zip(columns, lowest, spans, strict=False):
-        keys = keys * span + (column.astype(np.int64) - low)
-    keys = (keys[by_last] << bits) + np.arange(len(keys))
+        keys *= span  # in place: malloc would clear pages for each new array
+        keys += column
+        keys -= low
+    keys = keys[by_last]
+    keys <<= bits
+    keys += np.arange(len(keys))
     keys.sort()
-    order: NDArray[np.int64] = by_last[keys & ((1 << bits) - 1)]
-    return order
+    keys &= (1 << bits) - 1
+    return by_last[keys]
 
 
 def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
