@@ -135,8 +135,8 @@ class CommitBatches:
             "log_offset": pa.array(records.offset[of]),
             "log_timestamp": timestamps(timestamp, timestamp < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
-            "group_id": _of_codes(keys.group_id, commits.code),
-            "topic": _of_codes(keys.topic, commits.code),
+            "group_id": _used(keys.group_id.indices.to_numpy()[commits.code], keys.group_id.dictionary),
+            "topic": _used(keys.topic.indices.to_numpy()[commits.code], keys.topic.dictionary),
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -185,12 +185,10 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         keys *= span  # in place: malloc would clear pages for each new array
         keys += column
         keys -= low
-    keys = keys[by_last]
-    keys <<= bits
-    keys += np.arange(len(keys))
+    keys = (keys[by_last] << bits) + np.arange(len(keys))
     keys.sort()
-    keys &= (1 << bits) - 1
-    return by_last[keys]
+    order: NDArray[np.int64] = by_last[keys & ((1 << bits) - 1)]
+    return order
 
 
 def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
@@ -201,21 +199,16 @@ def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
         return pc.take(values, rows, boundscheck=False)
     index, texts = _taken(values.indices, rows), values.dictionary
     if len(texts) > len(rows) // 32 and not index.null_count:
-        # A file has the dictionary in each row group, so a large one gets only the texts of these rows.
-        codes, is_used = index.to_numpy(), np.zeros(len(texts), np.bool_)
-        is_used[codes] = True
-        index = (np.cumsum(is_used) - 1).astype(codes.dtype)[codes]
-        texts = texts.filter(pa.array(is_used))
+        return _used(index.to_numpy(), texts)
     return pa.DictionaryArray.from_arrays(index, texts)
 
 
-def _of_codes(texts: pa.DictionaryArray, code: NDArray[np.int32]) -> pa.DictionaryArray:
-    """The text of each code. The dictionary has only these, each once: Parquet files get it with each row group."""
-    index = texts.indices.to_numpy()[code]
-    used = np.flatnonzero(np.bincount(index))
-    place = np.zeros(len(texts.dictionary), np.int32)
-    place[used] = np.arange(len(used))
-    return pa.DictionaryArray.from_arrays(place[index], texts.dictionary.take(pa.array(used)))
+def _used(index: NDArray[np.integer], texts: pa.StringArray) -> pa.DictionaryArray:
+    """The text of each index. The dictionary has only these, each once: a file has it in each row group."""
+    is_used = np.zeros(len(texts), np.bool_)
+    is_used[index] = True
+    place = (np.cumsum(is_used) - 1).astype(index.dtype)
+    return pa.DictionaryArray.from_arrays(place[index], texts.filter(pa.array(is_used)))
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
