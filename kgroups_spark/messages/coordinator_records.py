@@ -166,8 +166,7 @@ ToJson = Callable[[dict[str, Any], list[str]], bytes]
 
 
 class Content:
-    """A value whose bytes are sound. Its protocol blobs are parsed on first access. `json`: its text, a column of one
-    row."""
+    """A value whose bytes are sound. Its protocol blobs are parsed on first access. `json`: a column of one row."""
 
     __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
 
@@ -487,12 +486,11 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
             big = big[:0]
         made = group_metadata_texts(records.data, records.value_start[big], records.value_length[big])
         # By row the JSON of its value if that is plain, and therefore exact.
-        is_made = made.is_valid().to_pylist()
-        texts = {row: made.slice(number, 1) for number, row in enumerate(big.tolist()) if is_made[number]}
+        texts = {row: made.slice(number, 1) for number, row in enumerate(big.tolist())}
         found: list[CoordinatorRecord | Undecodable] = []
         for row in rows.tolist():
             key, text = records.key(row), texts.get(row)
-            if text is None:
+            if text is None or text.null_count:
                 found.append(self.decode(key, records.value(row)))
             elif isinstance(known := self.key(key), Undecodable):
                 found.append(known)

@@ -233,6 +233,8 @@ def _read_v4(rows: _Rows, at: NDArray[np.int64], topic_id: NDArray[np.uint8]) ->
 
 
 _VERSIONS = definition("OffsetCommitValue").versions
+_IN_VALUES = {"value_version": "version", "committed_offset": "offset", "leader_epoch": "leaderEpoch"}
+_IN_VALUES |= {"commit_timestamp": "commitTimestamp", "expire_timestamp": "expireTimestamp"}
 
 
 def classify(records: RecordColumns) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -319,11 +321,8 @@ class OffsetCommitDecoder:
                 keep[row] = False
                 columns.undecodable.append((index, found))
                 continue
-            columns.value_version[row] = found["version"]
-            columns.committed_offset[row] = found["offset"]
-            columns.leader_epoch[row] = found["leaderEpoch"]
-            columns.commit_timestamp[row] = found["commitTimestamp"]
-            columns.expire_timestamp[row] = found["expireTimestamp"]
+            for name, field in _IN_VALUES.items():
+                getattr(columns, name)[row] = found[field]
             columns.topic_id[row] = np.frombuffer(urlsafe_b64decode(found["topicId"] + "=="), np.uint8)
             columns.keeps_raw[row] |= not found["is_exact"]
             metadata[row] = found["metadata"]

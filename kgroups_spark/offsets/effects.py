@@ -248,9 +248,8 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
 
 
 def _is_newer(at: I64, log_offset: I64, others: I64, log_offset_of_others: I64, begins: I64) -> Flags:
-    """Whether the record of each row `at`, which a marker put into effect, is newer than every other record of its slot
-    that took effect before it and after the last tombstone. `begins`: the rows that begin a slot or follow a tombstone.
-    """
+    """Whether the record of each row `at`, put into effect by a marker, is newer than every other record of its slot
+    that took effect before it and after the last tombstone. `begins`: rows that begin a slot or follow a tombstone."""
     stretch, before = np.searchsorted(begins, at, side="right") - 1, np.searchsorted(others, at)
     # The log offsets of the others ascend, so the last one counts.
     is_newer = np.append(-1, others)[before] < begins[stretch]

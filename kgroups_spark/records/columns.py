@@ -119,8 +119,7 @@ class RecordColumns:
         """Record offset minus its batch's base offset; -1: not known (magic 0 and 1: it may be one of a set)."""
         batches = self.batches
         is_known = (batches.magic >= 2) & (batches.base_offset >= 0)
-        delta = (self.offset - batches.base_offset[self.batch]).astype(np.int32)
-        return delta if is_known.all() else np.where(is_known[self.batch], delta, np.int32(-1))
+        return np.where(is_known[self.batch], self.offset - batches.base_offset[self.batch], -1).astype(np.int32)
 
     @property
     def is_transactional(self) -> NDArray[np.bool_]:

@@ -72,9 +72,9 @@ class GroupTraffic:
         size_bytes = np.bincount(at, weights=size[rows], minlength=cells)
         counts = [*(np.bincount(at[each], minlength=cells) for each in kinds), np.zeros(cells), size_bytes]
         cell, counts_of_cell = np.flatnonzero(size_bytes), np.stack(counts, axis=1).astype(np.int64)
-        number_of, name = np.divmod(used[cell % width], len(names))
-        columns = (each.tolist() for each in (number_of, hour_values[cell // width], counts_of_cell[cell]))
-        for group_id, of, hour_of, counted in zip(names.take(pa.array(name)).to_pylist(), *columns, strict=True):
+        columns = used[cell % width] // len(names), hour_values[cell // width], counts_of_cell[cell]
+        group_ids = names.take(pa.array(used[cell % width] % len(names))).to_pylist()
+        for group_id, of, hour_of, counted in zip(group_ids, *(each.tolist() for each in columns), strict=True):
             self._add((of, group_id), hour_of, counted)
 
     def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
@@ -123,12 +123,11 @@ class OddRecords:
                 name, time = CONSUMER_OFFSETS[record.record_type].name, int(records.timestamp[row])
                 large = (record.group_id, name, int(offset[row]), None if time < 0 else time, size)
                 self._large[int(number[row]), record.group_id, record.record_type] = large
-        # A broker accepts any commit time from a client: a difference may overflow, and is clipped for the few.
-        reported, committed = records.timestamp[commits.rows], commits.commit_timestamp
-        off = np.flatnonzero((committed - reported + TIME_OFF_MS).view(np.uint64) > 2 * TIME_OFF_MS)
-        committed, clipped = (np.clip(each[off], -1, 1 << 60) for each in (committed, reported))
-        is_known = ~commits.is_tombstone[off] & (committed >= 0) & (clipped >= 0)
-        off = off[is_known & (np.abs(committed - clipped) > TIME_OFF_MS)]
+        # Clipped against overflow: a broker accepts any commit time from a client.
+        reported = records.timestamp[commits.rows]
+        committed, clipped = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(reported, -1, 1 << 60)
+        is_known = ~commits.is_tombstone & (committed >= 0) & (clipped >= 0)
+        off = np.flatnonzero(is_known & (np.abs(committed - clipped) > TIME_OFF_MS))
         if not len(off):
             return
         names = keys.group_id.dictionary

@@ -302,10 +302,9 @@ class HistoryRows(NamedTuple):
             )
             for row, record in decoded
         ]
-        no_value = pa.nulls(1, pa.string())
-        texts = [no_value if record.content is None else record.content.column() for _, record in decoded]
-        table = table_of_rows("group_records", None, rows, audit_id=self.audit_id)
-        return with_columns(table, value=pa.concat_arrays(texts))
+        none = pa.nulls(1, pa.string())
+        value = pa.concat_arrays([none if each.content is None else each.content.column() for _, each in decoded])
+        return with_columns(table_of_rows("group_records", None, rows, audit_id=self.audit_id), value=value)
 
     def markers(self, markers: list[Marker]) -> pa.Table:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
