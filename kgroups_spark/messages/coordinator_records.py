@@ -166,18 +166,18 @@ ToJson = Callable[[dict[str, Any], list[str]], bytes]
 
 
 class Content:
-    """A value whose bytes are sound. Its protocol blobs are parsed on first access."""
+    """A value whose bytes are sound. Its protocol blobs are parsed on first access. `json`: a column of one row."""
 
     __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
 
     def __init__(
-        self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None, json: str | None = None
+        self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None, json: pa.StringArray | None = None
     ) -> None:
         self._fields = fields
         self._notes = notes
         self._to_json = to_json
-        self._json = json
-        self._value = None if to_json or json else fields
+        self._json: str | pa.StringArray | None = json
+        self._value = fields if to_json is None and json is None else None
 
     @property
     def value(self) -> dict[str, Any]:
@@ -196,7 +196,11 @@ class Content:
         if self._json is None:
             to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
             self._json = to_json.decode()
-        return self._json
+        return self._json if isinstance(self._json, str) else str(self._json[0])
+
+    def column(self) -> pa.StringArray:
+        """The JSON as a column of one row."""
+        return self._json if isinstance(self._json, pa.StringArray) else pa.array([self.json()], pa.string())
 
 
 def value_layouts(
@@ -482,11 +486,11 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
             big = big[:0]
         made = group_metadata_texts(records.data, records.value_start[big], records.value_length[big])
         # By row the JSON of its value if that is plain, and therefore exact.
-        texts = dict(zip(big.tolist(), made.to_pylist(), strict=True))
+        texts = {row: made.slice(number, 1) for number, row in enumerate(big.tolist())}
         found: list[CoordinatorRecord | Undecodable] = []
         for row in rows.tolist():
             key, text = records.key(row), texts.get(row)
-            if text is None:
+            if text is None or text.null_count:
                 found.append(self.decode(key, records.value(row)))
             elif isinstance(known := self.key(key), Undecodable):
                 found.append(known)

@@ -146,11 +146,14 @@ class ProtocolTexts:
 
 
 Positions = NDArray[np.int64]
+Pieces = list[str | pa.Array]  # of the text of each row; some are the same in all rows
 # Bytes of fixed width, then a length (its unpacker and its width), then that many items of a width.
 Step = tuple[int, Callable[..., tuple[int]], int, int]
 WIDTH = {"int16": 2, "int32": 4, "int64": 8}
 SPARE = 32  # bytes readable after any position
 _LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
+_QUOTE, _BACKSLASH, _COLON = b'"\\:'
+_NUMBERS = [*map(np.array, range(SPARE))]  # NumPy takes a microsecond for a Python number, as for some hundred others
 _FEW = 8  # up to so many rows are faster one by one
 
 
@@ -189,17 +192,17 @@ class LockStep:
         raw = binary_slices(self.data, self.position, length)
         self.advance(length)
         offsets = np.frombuffer(raw.buffers()[1], np.int32)[: len(raw) + 1] if len(raw) else np.zeros(1, np.int32)
-        is_odd = _odd_bytes(np.frombuffer(raw.buffers()[2] or b"", np.uint8)[: offsets[-1]])
+        found = np.frombuffer(raw.buffers()[2] or b"", np.uint8)[: offsets[-1]]
+        is_odd = (found - np.uint8(0x20) > 0x5E) | (found == _QUOTE) | (found == _BACKSLASH)  # escaped, or not ASCII
         if is_odd.any():
-            odd_rows = np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1
-            self.is_plain[odd_rows] = False
+            self.is_plain[np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1] = False
             raw = pc.if_else(pa.array(self.is_plain), raw, b"")
         return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())  # cast would check that it is UTF-8
 
     def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
         """The position of each element, and its row. Moves the position after the last element."""
         first = np.cumsum(count) - count
-        limit = self.data.size - SPARE
+        limit = np.array(self.data.size - SPARE)
         at = np.full(int(count.sum()), limit, np.int64)
         steps, active, i = _steps(field, version), np.flatnonzero(count > 0), 0
         lengths = {width: unaligned(self.data, f">i{width}") for width in _LENGTHS}
@@ -233,13 +236,13 @@ class LockStep:
         return position
 
 
-def _skip(lengths: dict[int, NDArray], steps: list[Step], position: Positions, limit: int) -> Positions:
+def _skip(lengths: dict[int, NDArray], steps: list[Step], position: Positions, limit: NDArray[np.int64]) -> Positions:
     """The positions after one element each. An impossible length counts as 0: the reading will find it. `lengths`: by
     width, the number at each byte."""
     for skipped, _, width, scale in steps:
-        at = np.minimum(position + skipped, limit) if skipped else position
-        length = np.maximum(lengths[width][at].astype(np.int64), 0)
-        position = np.minimum(at + width + (length if scale == 1 else length * scale), limit)
+        at = np.minimum(position + _NUMBERS[skipped], limit) if skipped else position
+        length = np.maximum(lengths[width][at].astype(np.int64), _NUMBERS[0])
+        position = np.minimum(at + _NUMBERS[width] + (length if scale == 1 else length * scale), limit)
     return position
 
 
@@ -270,12 +273,6 @@ def consecutive(start: Positions, count: Positions, width: int) -> tuple[Positio
     return start[row] + width * number, row
 
 
-def _odd_bytes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """For each byte, whether JSON would escape it or it is not ASCII."""
-    odd: NDArray[np.bool_] = (data - np.uint8(0x20) > 0x5E) | (data == 0x22) | (data == 0x5C)
-    return odd
-
-
 # GroupMetadata values of consumer groups as JSON texts, many together in lock-step; all elements of one kind are read
 # as one column and joined by Arrow, according to the definitions. Only plain values are read: at most MOST_FIELDS
 # bytes, versions 0 to 3, protocol type `consumer`, blobs that are read to their last byte, no bytes left over. Others
@@ -300,7 +297,7 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
     for one in np.unique(version[version >= 0]).tolist():
         rows = np.flatnonzero(version == one)
         read = _Rows(data, starts[rows] + 2, starts[rows] + lengths[rows])
-        text = read.struct(message.fields, one)
+        text = _joined(read.struct(message.fields, one))
         is_plain = read.is_plain & (read.position == read.end)
         chosen.append(rows[is_plain])
         texts.append(text if is_plain.all() else text.filter(pa.array(is_plain)))
@@ -322,12 +319,12 @@ def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.A
 class _Rows(LockStep):
     """Rows whose fields are read as JSON texts."""
 
-    def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> pa.Array:
+    def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> Pieces:
         """The JSON object of the fields. Moves the position after them."""
-        pieces: list[str | pa.Array] = [first]
+        pieces: Pieces = [first]
         for field in fields:
             if field.name in _BLOBS:
-                pieces += [self._blob(field), ","]
+                pieces += [*self._blob(field), ","]
                 continue
             pieces.append(f'"{field.name}":')
             if version in field.versions:
@@ -335,33 +332,28 @@ class _Rows(LockStep):
             else:
                 pieces.append(orjson.dumps(field.default).decode())
             pieces.append(",")
-        return _joined([*pieces[:-1], "}"], len(self.position))
+        return [*pieces[:-1], "}"]
 
-    def _value(self, field: Field, version: int) -> list[str | pa.Array]:
-        is_nullable = version in field.nullable
+    def _value(self, field: Field, version: int) -> Pieces:
         if field.is_array:
             return ["[", self._array(field, version), "]"]
         if field.element in WIDTH:
             return [_number_texts(self.integer(field.element))]
-        length = self.length("int16" if field.element == "string" else "int32", is_nullable)
+        length = self.length("int16" if field.element == "string" else "int32", version in field.nullable)
         if (length < 0).all():
             return ["null"]
-        if field.element == "string":
-            text = self.text(np.maximum(length, 0))
-            if not (length < 0).any():
-                return ['"', text, '"']
-            text = pc.binary_join_element_wise('"', text, '"', "")
-        else:
-            text = self._base64(length)
-        return [pc.if_else(pa.array(length < 0), "null", text) if (length < 0).any() else text]
+        if field.element != "string":
+            return [self._base64(length)]
+        pieces: Pieces = ['"', self.text(np.maximum(length, 0)), '"']
+        return pieces if (length >= 0).all() else [pc.if_else(pa.array(length < 0), "null", _joined(pieces))]
 
     def _base64(self, length: Positions) -> pa.Array:
-        """The bytes of that length at the position, as base64 in quotes. Few values have any."""
-        raw = binary_slices(self.data, self.position, np.maximum(length, 0))
+        """The bytes of that length at the position, as base64 in quotes, or null. Few values have any."""
+        raw = binary_slices(self.data, self.position, length)
         self.advance(np.maximum(length, 0))
         encoded = raw.dictionary_encode()
         texts = pa.array([f'"{base64_text(one)}"' for one in encoded.dictionary.to_pylist()], pa.string())
-        return texts.take(encoded.indices)
+        return texts.take(encoded.indices).fill_null("null")
 
     def _array(self, field: Field, version: int) -> pa.Array:
         """The elements, joined by commas. Moves the position after them."""
@@ -374,15 +366,16 @@ class _Rows(LockStep):
         at, row = self.walk(field, version, count)
         elements = _Rows(self.data, at, self.end[row])
         if field.fields:
-            joined = _lists(elements.struct(field.fields, version), count)
+            pieces = elements.struct(field.fields, version)
+            joined = _long_lists(pieces, count) if field.name == "members" else _lists(_joined(pieces), count)
         else:
             texts = elements.text(elements.length("int16", False))
-            joined = _joined(['"', _lists(texts, count, '","'), '"'], len(count))
+            joined = _joined(['"', _lists(texts, count, '","'), '"'])
             joined = pc.if_else(pa.array(count > 0), joined, "") if (count == 0).any() else joined
         self.is_plain[row[~elements.is_plain]] = False
         return joined
 
-    def _blob(self, field: Field) -> pa.Array:
+    def _blob(self, field: Field) -> Pieces:
         """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
         length = self.length("int32", is_nullable=False)
         start, end = self.position, self.position + length
@@ -396,11 +389,13 @@ class _Rows(LockStep):
         for one in np.unique(version[self.is_plain & ~is_empty]).tolist():
             rows = np.flatnonzero((version == one) & self.is_plain & ~is_empty)
             blob = _Rows(self.data, start[rows] + 2, end[rows])
-            text = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},')
+            pieces = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},')
             self.is_plain[rows[~blob.is_plain | (blob.position != blob.end)]] = False
+            if len(rows) == len(length):
+                return pieces
             chosen.append(rows)
-            texts.append(text)
-        return _scattered(len(length), chosen, texts).fill_null("")
+            texts.append(_joined(pieces))
+        return [_scattered(len(length), chosen, texts).fill_null("")]
 
 
 def _number_texts(values: NDArray[np.int64]) -> pa.Array:
@@ -417,16 +412,23 @@ def _lists(texts: pa.Array, count: Positions, separator: str = ",") -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), separator)
 
 
-def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
+def _long_lists(elements: Pieces, count: Positions) -> pa.Array:
+    """The same of long texts, which are not copied again: with its comma each one begins where the last one ended."""
+    offsets = list_offsets(count).to_numpy()
+    is_first = np.isin(np.arange(offsets[-1]), offsets)
+    texts = _joined([pa.array([",", ""]).take(pa.array(is_first.astype(np.int8))), *elements])
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[offsets] if len(texts) else np.zeros(len(offsets), np.int32)
+    return pa.Array.from_buffers(pa.string(), len(count), [None, pa.py_buffer(ends), texts.buffers()[2]])
+
+
+def _joined(pieces: Pieces) -> pa.Array:
     """The pieces, one after the other in each row. Neighbouring constants become one."""
-    merged: list[str | pa.Array] = []
+    merged: Pieces = []
     for piece in pieces:
         if merged and isinstance(piece, str) and isinstance(merged[-1], str):
             merged[-1] += piece
         else:
             merged.append(piece)
-    if not count:
-        return pa.array([], pa.string())
     return pc.binary_join_element_wise(*merged, "")
 
 
@@ -440,7 +442,6 @@ def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
 
 # The beginning of the texts.
 CONSUMER_GROUP = '{"protocolType":"consumer",'
-_QUOTE, _COLON = b'":'
 
 ASSIGNED = pa.list_(
     pa.struct(

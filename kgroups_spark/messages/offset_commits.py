@@ -28,30 +28,22 @@ _PADDING = bytes(16)
 class OffsetKeys:
     """Codes 0, 1, ... of the keys seen, and their contents. Arrays have one element per code.
 
-    group       the index of the key's group in `groups`
+    group_id    dictionaries, without repetition, in the order of their first key; topic, too
     is_exact    whether the key's decoded fields give back all of its bytes
     size_bytes  bytes of all cached keys, including those that cannot be decoded
     """
 
     def __init__(self) -> None:
-        self.group_id: pa.StringArray = pa.array([], pa.string())
-        self.topic: pa.StringArray = pa.array([], pa.string())
+        self.group_id = self.topic = pa.array([], pa.dictionary(pa.int32(), pa.string()))
         self.raw: pa.BinaryArray = pa.array([], pa.binary())
         self.partition = np.zeros(0, np.int32)
         self.record_type = np.zeros(0, np.int16)
         self.is_exact = np.zeros(0, np.bool_)
-        self.group = np.zeros(0, np.int32)
         self.size_bytes = 0
         self._bad: set[bytes] = set()
-        self._groups: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.raw)
-
-    @property
-    def groups(self) -> list[str]:
-        """The group ids, without repetition, in the order of their first key."""
-        return list(self._groups)
 
     def encode(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
@@ -78,12 +70,12 @@ class OffsetKeys:
                 else:
                     parts.append(decoded)
             if parts:
-                groups = pa.concat_arrays([part.group_id for part in parts]).dictionary_encode()
-                named = [self._groups.setdefault(name, len(self._groups)) for name in groups.dictionary.to_pylist()]
-                self.group = np.append(self.group, np.array(named, np.int32)[groups.indices.to_numpy()])
-                for name in ("group_id", "topic", "raw"):
-                    arrays = [getattr(self, name), *(getattr(part, name) for part in parts)]
-                    setattr(self, name, pa.concat_arrays(arrays))
+                for name in ("group_id", "topic"):
+                    before, texts = getattr(self, name), [getattr(part, name) for part in parts]
+                    all_texts = pa.concat_arrays([before.dictionary, *texts]).dictionary_encode()
+                    index = pa.concat_arrays([before.indices, all_texts.indices[len(before.dictionary) :]])
+                    setattr(self, name, pa.DictionaryArray.from_arrays(index, all_texts.dictionary))
+                self.raw = pa.concat_arrays([self.raw, *(part.raw for part in parts)])
                 for name in ("partition", "record_type", "is_exact"):
                     columns = [getattr(self, name), *(getattr(part, name) for part in parts)]
                     setattr(self, name, np.concatenate(columns))
@@ -241,14 +233,15 @@ def _read_v4(rows: _Rows, at: NDArray[np.int64], topic_id: NDArray[np.uint8]) ->
 
 
 _VERSIONS = definition("OffsetCommitValue").versions
-_TYPE_MASK = np.frombuffer(b"\xff\xfe", "<u2")[0]  # of a key's first two bytes: types 0 and 1 alike
+_IN_VALUES = {"value_version": "version", "committed_offset": "offset", "leader_epoch": "leaderEpoch"}
+_IN_VALUES |= {"commit_timestamp": "commitTimestamp", "expire_timestamp": "expireTimestamp"}
 
 
 def classify(records: RecordColumns) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Indices of the offset commits, of all other records (null and odd keys among them), and of control records."""
     is_control = records.is_control if records.batches.is_control.any() else np.zeros(len(records), np.bool_)
-    first_two = unaligned(records.data, "<u2")[np.where(records.key_length < 0, 0, records.key_start)]
-    is_commit = (first_two & _TYPE_MASK == 0) & (records.key_length >= 2) & ~is_control
+    data, start = records.data, records.key_start
+    is_commit = (records.key_length >= 2) & (data[start] == 0) & (data[start + 1] < 2) & ~is_control
     return np.flatnonzero(is_commit), np.flatnonzero(~is_commit & ~is_control), np.flatnonzero(is_control)
 
 
@@ -328,11 +321,8 @@ class OffsetCommitDecoder:
                 keep[row] = False
                 columns.undecodable.append((index, found))
                 continue
-            columns.value_version[row] = found["version"]
-            columns.committed_offset[row] = found["offset"]
-            columns.leader_epoch[row] = found["leaderEpoch"]
-            columns.commit_timestamp[row] = found["commitTimestamp"]
-            columns.expire_timestamp[row] = found["expireTimestamp"]
+            for name, field in _IN_VALUES.items():
+                getattr(columns, name)[row] = found[field]
             columns.topic_id[row] = np.frombuffer(urlsafe_b64decode(found["topicId"] + "=="), np.uint8)
             columns.keeps_raw[row] |= not found["is_exact"]
             metadata[row] = found["metadata"]

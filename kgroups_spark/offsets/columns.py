@@ -60,7 +60,8 @@ class JoinedLog:
 
     def number_at(self, log_offset: I64) -> I64:
         """The number of the partition at each log offset of this log."""
-        return np.searchsorted(self.starts, log_offset, side="right") - 1
+        one = np.zeros(len(log_offset), np.int64)
+        return one if len(self) == 1 else np.searchsorted(self.starts, log_offset, side="right") - 1
 
     def place_at(self, log_offset: int) -> tuple[int, int]:
         """The offsets partition at a log offset of this log, and its own log offset there."""

@@ -230,10 +230,9 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
     slot, is_tombstone = commits.slot[row], commits.is_tombstone[row]
     takes_effect = ~is_tombstone
     if len(put) and release.commit_needs_newer_record:
-        # A slot's newer row comes later in `by_record`.
-        newness = np.empty(len(commits), np.int64)
-        newness[by_record] = np.arange(len(commits))
-        takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
+        at, others = np.flatnonzero(by_marker), np.flatnonzero(~by_marker)
+        begins = np.flatnonzero(starts_of(slot) | np.concatenate([[False], is_tombstone[:-1]]))
+        takes_effect[at] &= _is_newer(at, commits.log_offset[row[at]], others, place[others], begins)
     number, starts = np.arange(len(row)), starts_of(slot)
     # The last row of the slot that took effect counts, unless a tombstone came after it.
     last = np.maximum.accumulate(np.where(takes_effect, number, -1))
@@ -248,15 +247,16 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
     return Effects(row, place, by_marker, takes_effect, before, is_final)
 
 
-def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
-    """Whether a row's record is newer than every other record of its slot that took effect before it and after the last
-    tombstone."""
-    stretch = np.cumsum(starts | np.concatenate([[False], is_tombstone[:-1]]))
-    base = stretch * (len(newness) + int(newness.max(initial=0)) + 2)
-    newest = np.maximum.accumulate(base + newness + 1) - base
-    before = np.concatenate([[0], newest[:-1]])
-    before[starts_of(stretch)] = 0
-    return np.asarray(newness + 1 > before)
+def _is_newer(at: I64, log_offset: I64, others: I64, log_offset_of_others: I64, begins: I64) -> Flags:
+    """Whether the record of each row `at`, put into effect by a marker, is newer than every other record of its slot
+    that took effect before it and after the last tombstone. `begins`: rows that begin a slot or follow a tombstone."""
+    stretch, before = np.searchsorted(begins, at, side="right") - 1, np.searchsorted(others, at)
+    # The log offsets of the others ascend, so the last one counts.
+    is_newer = np.append(-1, others)[before] < begins[stretch]
+    is_newer |= np.append(-1, log_offset_of_others)[before] < log_offset
+    order = Places.over(len(begins), log_offset).keys(stretch, log_offset)
+    newest = np.concatenate([[-1], np.maximum.accumulate(order)[:-1]])
+    return np.asarray(is_newer & (order > newest))
 
 
 # Moves of committed offsets: backwards, to another topic id, or forward while the group had no members.

@@ -55,12 +55,12 @@ class GroupTraffic:
         hours = np.where(records.timestamp < 0, NO_HOUR, np.minimum(records.timestamp, LAST_MS) // HOUR_MS)
         for row, record in others:
             self._add((int(number[row]), record.group_id), int(hours[row]), [0, 0, 0, 1, int(size[row])])
-        group_ids, rows = keys.groups, commits.rows
+        names, rows = keys.group_id.dictionary, commits.rows
         if not len(rows):
             return
         # The number of the partition, times the number of groups, plus the index of the group.
-        group = number[rows] * len(group_ids) + keys.group[commits.code]
-        used = np.arange(len(group_ids))
+        group = number[rows] * len(names) + keys.group_id.indices.to_numpy()[commits.code]
+        used = np.arange(len(names))
         if int(group.max()) >= len(used):
             used, group = np.unique(group, return_inverse=True)
         hours, is_tombstone = hours[rows], commits.is_tombstone
@@ -72,9 +72,10 @@ class GroupTraffic:
         size_bytes = np.bincount(at, weights=size[rows], minlength=cells)
         counts = [*(np.bincount(at[each], minlength=cells) for each in kinds), np.zeros(cells), size_bytes]
         cell, counts_of_cell = np.flatnonzero(size_bytes), np.stack(counts, axis=1).astype(np.int64)
-        columns = *np.divmod(used[cell % width], len(group_ids)), hour_values[cell // width], counts_of_cell[cell]
-        for number_of, name, hour_of, counted in zip(*(each.tolist() for each in columns), strict=True):
-            self._add((number_of, group_ids[name]), hour_of, counted)
+        columns = used[cell % width] // len(names), hour_values[cell // width], counts_of_cell[cell]
+        group_ids = names.take(pa.array(used[cell % width] % len(names))).to_pylist()
+        for group_id, of, hour_of, counted in zip(group_ids, *(each.tolist() for each in columns), strict=True):
+            self._add((of, group_id), hour_of, counted)
 
     def _add(self, group: GroupKey, hour: int, counted: list[int]) -> None:
         before = self.counts.get((group, hour))
@@ -129,11 +130,12 @@ class OddRecords:
         off = np.flatnonzero(is_known & (np.abs(committed - clipped) > TIME_OFF_MS))
         if not len(off):
             return
-        group = number[commits.rows[off]] * len(keys.groups) + keys.group[commits.code[off]]
+        names = keys.group_id.dictionary
+        group = number[commits.rows[off]] * len(names) + keys.group_id.indices.to_numpy()[commits.code[off]]
         groups, firsts, counts = np.unique(group, return_index=True, return_counts=True)
         for at, first, count in zip(groups.tolist(), off[firsts].tolist(), counts.tolist(), strict=True):
-            of, name = divmod(at, len(keys.groups))
-            key, code = (of, keys.groups[name]), int(commits.code[first])
+            of, name = divmod(at, len(names))
+            key, code = (of, names[name].as_py()), int(commits.code[first])
             if key in self._off:
                 *before, so_far = self._off[key]
                 self._off[key] = (*before, so_far + count)

@@ -71,8 +71,8 @@ class CommitBatches:
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
         """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
-        records = records.take(commits.rows)
-        given = [(self._batch(records, commits, keys), records.producer_id, records.is_transactional)]
+        of_rows = (each[commits.rows] for each in (records.producer_id, records.is_transactional))
+        given = [(self._batch(records, commits, keys), *of_rows)]
         if self._held and len(markers):
             held, self._held = self._held, []
             (whole,) = pa.Table.from_batches([each for each, _ in held]).combine_chunks().to_batches()
@@ -128,21 +128,15 @@ class CommitBatches:
         return ends
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
-        """The rows of these records, which are the commits, without audit and offsets partition."""
-        n, tombstone = len(records), commits.is_tombstone
-        offset_delta, producer_id = records.offset_delta, records.producer_id
-        used, texts = np.flatnonzero(np.bincount(commits.code)), list[pa.DictionaryArray]()
-        for of_keys in (keys.group_id, keys.topic):
-            # The dictionary has each text once. Parquet files get it as it is, with each row group.
-            encoded, index = of_keys.take(pa.array(used)).dictionary_encode(), np.zeros(len(keys), np.int32)
-            index[used] = encoded.indices.to_numpy()
-            texts.append(pa.DictionaryArray.from_arrays(index[commits.code], encoded.dictionary))
+        """The rows of the commits, without audit and offsets partition."""
+        n, tombstone, of = len(commits), commits.is_tombstone, commits.rows
+        timestamp, offset_delta, producer_id = records.timestamp[of], records.offset_delta[of], records.producer_id[of]
         columns = {
-            "log_offset": pa.array(records.offset),
-            "log_timestamp": timestamps(records.timestamp, records.timestamp < 0),
+            "log_offset": pa.array(records.offset[of]),
+            "log_timestamp": timestamps(timestamp, timestamp < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
-            "group_id": texts[0],
-            "topic": texts[1],
+            "group_id": _used(keys.group_id.indices.to_numpy()[commits.code], keys.group_id.dictionary),
+            "topic": _used(keys.topic.indices.to_numpy()[commits.code], keys.topic.dictionary),
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -153,8 +147,8 @@ class CommitBatches:
             "record_type": pa.array(keys.record_type[commits.code].astype(np.int16)),
             "value_version": _masked(commits.value_version, tombstone),
             "producer_id": _masked(producer_id, producer_id < 0),
-            "producer_epoch": _masked(records.producer_epoch, producer_id < 0),
-            "is_transactional": pa.array(records.is_transactional),
+            "producer_epoch": _masked(records.producer_epoch[of], producer_id < 0),
+            "is_transactional": pa.array(records.is_transactional[of]),
             "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), OUTCOMES_OF_ROWS),
             "marker_offset": pa.nulls(n, pa.int64()),
             "raw_key": pa.nulls(n, pa.binary()),
@@ -168,7 +162,7 @@ class CommitBatches:
             for name, read in (("raw_key", records.key), ("raw_value", records.value)):
                 raw: list[bytes | None] = [None] * n
                 for row in odd:
-                    raw[row] = read(row)
+                    raw[row] = read(int(of[row]))
                 columns[name] = pa.array(raw, pa.binary())
         return pa.RecordBatch.from_pydict(columns)
 
@@ -188,7 +182,9 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         return np.lexsort(columns[::-1])
     keys = np.zeros(len(by_last), np.int64)
     for column, low, span in zip(columns, lowest, spans, strict=False):
-        keys = keys * span + (column.astype(np.int64) - low)
+        keys *= span  # in place: malloc would clear pages for each new array
+        keys += column
+        keys -= low
     keys = (keys[by_last] << bits) + np.arange(len(keys))
     keys.sort()
     order: NDArray[np.int64] = by_last[keys & ((1 << bits) - 1)]
@@ -203,12 +199,16 @@ def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
         return pc.take(values, rows, boundscheck=False)
     index, texts = _taken(values.indices, rows), values.dictionary
     if len(texts) > len(rows) // 32 and not index.null_count:
-        # A file has the dictionary in each row group, so a large one gets only the texts of these rows.
-        codes, is_used = index.to_numpy(), np.zeros(len(texts), np.bool_)
-        is_used[codes] = True
-        index = (np.cumsum(is_used) - 1).astype(codes.dtype)[codes]
-        texts = texts.filter(pa.array(is_used))
+        return _used(index.to_numpy(), texts)
     return pa.DictionaryArray.from_arrays(index, texts)
+
+
+def _used(index: NDArray[np.integer], texts: pa.StringArray) -> pa.DictionaryArray:
+    """The text of each index. The dictionary has only these, each once: a file has it in each row group."""
+    is_used = np.zeros(len(texts), np.bool_)
+    is_used[index] = True
+    place = (np.cumsum(is_used) - 1).astype(index.dtype)
+    return pa.DictionaryArray.from_arrays(place[index], texts.filter(pa.array(is_used)))
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
@@ -294,7 +294,7 @@ class HistoryRows(NamedTuple):
                 record.member_id,
                 record.regular_expression,
                 record.value_version,
-                record.value_json(),
+                None,
                 self._producer_id(row),
                 bool(is_transactional[row]),
                 self.records.key(row) if record.keeps_raw else None,
@@ -302,7 +302,9 @@ class HistoryRows(NamedTuple):
             )
             for row, record in decoded
         ]
-        return table_of_rows("group_records", None, rows, audit_id=self.audit_id)
+        none = pa.nulls(1, pa.string())
+        value = pa.concat_arrays([none if each.content is None else each.content.column() for _, each in decoded])
+        return with_columns(table_of_rows("group_records", None, rows, audit_id=self.audit_id), value=value)
 
     def markers(self, markers: list[Marker]) -> pa.Table:
         """Rows of markers, without the transaction that they ended, which the replay adds."""

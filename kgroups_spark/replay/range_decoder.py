@@ -149,10 +149,10 @@ class RangeDecoder:
         if self._is_new:
             self._odd.add_chunk(chunk, log.starts)
             kind = number[commits.rows] * 2 + chunk.keys.record_type[commits.code]
-            counted, counts = np.unique(kind * (1 << 16) + commits.value_version + 1, return_counts=True)
-            for each, count in zip(counted.tolist(), counts.tolist(), strict=True):
-                (at, record_type), version = divmod(each >> 16, 2), each % (1 << 16) - 1
-                self.progresses[at].record_counts[record_type, None if version < 0 else version] += count
+            counts = np.bincount(kind * 16 + commits.value_version + 1)  # no release has versions above 14
+            for each in np.flatnonzero(counts).tolist():
+                (at, record_type), version = divmod(each // 16, 2), each % 16 - 1
+                self.progresses[at].record_counts[record_type, None if version < 0 else version] += int(counts[each])
             for row, record in decoded:
                 self.progresses[number[row]].record_counts[record.record_type, record.value_version] += 1
                 if record.record_type in TopicNames.types:  # only then the value is parsed
