@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
+from kgroups_spark.coordinator.group_snapshots import ChosenMembers, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberName, MemberRow
 from kgroups_spark.messages.group_metadata import user_data_json
@@ -111,11 +111,10 @@ class ClassicGroup:
         ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
         return {member_id: number for number, member_id in enumerate(ids)}
 
-    def names_of(self, member_ids: Sequence[str]) -> list[MemberName]:
+    def chosen(self, member_ids: Sequence[str]) -> list[MemberName] | ChosenMembers:
+        """The names of these members; if they are decoded on demand, their numbers."""
         if self.members_on_demand is not None:
-            numbers, names = self.member_numbers, self.members_on_demand.names()
-            is_all = len(member_ids) == len(names)
-            return names if is_all else [names[numbers[member_id]] for member_id in member_ids]
+            return self.members_on_demand, [*map(self.member_numbers.__getitem__, member_ids)]
         found = map(self.members.__getitem__, member_ids)
         return [(m["memberId"], m.get("groupInstanceId"), m.get("clientId"), m.get("clientHost")) for m in found]
 

@@ -18,7 +18,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.rows import NAME_COLUMNS, MemberName
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
@@ -123,7 +122,7 @@ class SnapshotMembers:
     """Members of value number `value` of a block: `first` is their first row in it. As dicts they are decoded on each
     iteration. Every protocol blob is empty or can be parsed, so none of them fails a load."""
 
-    __slots__ = ("__weakref__", "_count", "_fingerprints", "_names", "block", "first", "value")
+    __slots__ = ("__weakref__", "_count", "_fingerprints", "block", "first", "value")
 
     def __init__(self, block: SnapshotBlock, value: int, first: int, count: int) -> None:
         self.block = block
@@ -131,7 +130,6 @@ class SnapshotMembers:
         self.first = first
         self._count = count
         self._fingerprints: list[bytes] | None = None
-        self._names: list[MemberName] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -145,11 +143,6 @@ class SnapshotMembers:
 
     def ids(self) -> list[str]:
         return self.texts("member_id")
-
-    def names(self) -> list[MemberName]:
-        if self._names is None:
-            self._names = list(zip(*map(self.texts, NAME_COLUMNS), strict=True))
-        return self._names
 
     def fingerprints(self) -> list[bytes]:
         """The JSON text of each member, without the beginning and end that all share: equal for equal members, whatever
@@ -172,8 +165,12 @@ class SnapshotMembers:
         return self.block.text(self.value)
 
     def forget(self) -> None:
-        """Drops values that can be computed again."""
-        self._fingerprints = self._names = None
+        """Drops what can be computed again."""
+        self._fingerprints = None
+
+
+# Members of a value by their numbers in it.
+ChosenMembers = tuple[SnapshotMembers, list[int]]
 
 
 def _as_list(column: pa.Array) -> list[Any]:

@@ -10,6 +10,7 @@ import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
+from kgroups_spark.coordinator.group_snapshots import ChosenMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberName, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
@@ -175,10 +176,10 @@ def member_facts(group: Group, member_id: str | None) -> MemberFacts:
 
 
 class MemberChange(NamedTuple):
-    """Members with the same event, and the event's values of each."""
+    """Members with the same event (by name, or some of a value), and the event's values of each."""
 
     event: str
-    members: list[MemberName]
+    members: list[MemberName] | ChosenMembers
     values_before: Sequence[str | None]
     values_after: Sequence[str | None]
 
@@ -201,30 +202,39 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
         left, joined, assigned = _of_classic(before, now)
     else:
         left, joined, assigned = _of_any(before, touched, now)
-    gone, new = _names(before, left, touched), _names(now, joined, {})
-    by_instance = {name[1]: name[0] for name in gone if name[1] is not None}
-    replaces = {name[0]: by_instance.pop(name[1]) for name in new if name[1] in by_instance}
+    by_instance = {instance: member_id for member_id, instance in _static(before, left, touched)}
+    static = _static(now, joined, {}) if by_instance else ()
+    replaces = {member_id: by_instance.pop(instance) for member_id, instance in static if instance in by_instance}
     replaced = set(replaces.values())
-    for event, names in (
-        ("member_left", [name for name in gone if name[0] not in replaced] if replaced else gone),
-        ("member_joined", [name for name in new if name[0] not in replaces] if replaces else new),
+    for event, group, some, its in (
+        ("member_left", before, [each for each in left if each not in replaced] if replaced else left, touched),
+        ("member_joined", now, [each for each in joined if each not in replaces] if replaces else joined, {}),
     ):
-        if names:
-            yield MemberChange(event, names, [None] * len(names), [None] * len(names))
-    if replaces:
-        names = [name for name in new if name[0] in replaces]
-        yield MemberChange("member_replaced", names, [*replaces.values()], [*replaces])
+        if some and group is not None:
+            yield MemberChange(event, _members(group, some, its), [None] * len(some), [None] * len(some))
+    if replaces and now is not None:
+        yield MemberChange("member_replaced", _members(now, [*replaces], {}), [*replaces.values()], [*replaces])
     if assigned:
         ids, were, are = zip(*assigned, strict=True)
         yield MemberChange("assignment_changed", [(each, None, None, None) for each in ids], were, are)
 
 
-def _names(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> list[MemberName]:
-    """The names of these members of the group; those of modern groups as they were before, if `touched` has them."""
+def _static(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The static ones of these members, with their instance ids."""
     if group is None or not member_ids:
-        return []
+        return
+    members, instances = _members(group, member_ids, touched), list[str | None]()
+    if isinstance(members, list):
+        instances = [name[1] for name in members]
+    else:
+        instances = [*map(members[0].texts("group_instance_id").__getitem__, members[1])]
+    yield from ((each, instance) for each, instance in zip(member_ids, instances, strict=True) if instance is not None)
+
+
+def _members(group: Group, member_ids: list[str], touched: dict[str, Any]) -> list[MemberName] | ChosenMembers:
+    """These members of the group; those of modern groups as they were before, if `touched` has them."""
     if isinstance(group, ClassicGroup):
-        return group.names_of(member_ids)
+        return group.chosen(member_ids)
     found = list[MemberName]()
     for member_id in member_ids:
         member = touched[member_id][0] if touched.get(member_id) else group.members.get(member_id)

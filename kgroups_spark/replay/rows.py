@@ -232,19 +232,31 @@ def event_batches(events: Sequence[tuple[int, GroupEvent | MemberEvents]], **con
     single = [(number, *event) for number, event in events if isinstance(event, GroupEvent)]
     if single:
         yield table_of_rows("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
-    of_members = [(number, event) for number, event in events if isinstance(event, MemberEvents)]
-    if of_members:
-        yield _member_rows(of_members, constants)
+    by_block: dict[SnapshotBlock | None, list[tuple[int, MemberEvents]]] = {}
+    for number, event in events:
+        if isinstance(event, MemberEvents):
+            members = event.change.members
+            block = None if isinstance(members, list) else members[0].block
+            by_block.setdefault(block, []).append((number, event))
+    for block, of_block in by_block.items():
+        yield _member_rows(block, of_block, constants)
 
 
-def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, Any]) -> pa.Table:
+def _member_rows(
+    block: SnapshotBlock | None, reported: list[tuple[int, MemberEvents]], constants: dict[str, Any]
+) -> pa.Table:
+    """Events of members of the block; None: of members by name."""
     partitions, events = zip(*reported, strict=True)
     changes = [event.change for event in events]
-    counts = np.array([len(change.members) for change in changes])
+    counts = np.array([len(change.values_before) for change in changes])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
-    names = zip(*chain.from_iterable(change.members for change in changes), strict=True)
-    columns = {name: pa.array(values, pa.string()) for name, values in zip(NAME_COLUMNS, names, strict=True)}
+    if block is None:
+        names = [*zip(*chain.from_iterable(change.members for change in changes), strict=True)]
+        named = [pa.array(values, pa.string()) for values in names]
+    else:
+        named = _taken(block.members.select(NAME_COLUMNS), _rows(change.members for change in changes)[0]).columns
+    columns = dict(zip(NAME_COLUMNS, named, strict=True))
     for name, values in (("value_before", "values_before"), ("value_after", "values_after")):
         columns[name] = pa.array([*chain.from_iterable(getattr(change, values) for change in changes)], pa.string())
     columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
