@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from kgroups_spark.coordinator.group_snapshots import ChosenMembers, SnapshotMembers
+from kgroups_spark.coordinator.group_snapshots import Members, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberName, MemberRow
+from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
 from kgroups_spark.messages.group_metadata import user_data_json
 
 # Topics of a classic member's subscription, as the coordinator itself reads it.
@@ -109,12 +109,17 @@ class ClassicGroup:
         """The member's index in the value, by member id; the last index of a repeated id."""
         members = self.members_on_demand
         ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
-        return {member_id: number for number, member_id in enumerate(ids)}
+        return dict(zip(ids, range(len(ids)), strict=True))
 
-    def chosen(self, member_ids: Sequence[str]) -> list[MemberName] | ChosenMembers:
-        """The names of these members; if they are decoded on demand, their numbers."""
+    def numbers_of(self, member_ids: Sequence[str]) -> list[int]:
+        """The indexes of these members, which are in the value's order."""
+        numbers = self.member_numbers
+        is_all = len(member_ids) == len(numbers)
+        return [*numbers.values()] if is_all else [*map(numbers.__getitem__, member_ids)]
+
+    def chosen(self, member_ids: Sequence[str]) -> Members:
         if self.members_on_demand is not None:
-            return self.members_on_demand, [*map(self.member_numbers.__getitem__, member_ids)]
+            return self.members_on_demand, self.numbers_of(member_ids)
         found = map(self.members.__getitem__, member_ids)
         return [(m["memberId"], m.get("groupInstanceId"), m.get("clientId"), m.get("clientHost")) for m in found]
 

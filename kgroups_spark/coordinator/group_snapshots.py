@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.coordinator.rows import MemberName
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
@@ -25,7 +26,7 @@ from kgroups_spark.tables.rows import one_array
 
 GROUP_METADATA = 2
 # A block has values of about this many bytes, or one larger value.
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 8 << 20
 # Reading a block costs a millisecond, whatever its size: values of fewer bytes than this are read one by one.
 BLOCK_AT_BYTES = 48 << 10
 # `is_full` is true above this many bytes of blocks.
@@ -159,7 +160,7 @@ class SnapshotMembers:
     def topics(self) -> set[str] | None:
         """The topics of all subscriptions; None: a member has none, so the coordinator does not know the topics."""
         topics = self.block.members.column("subscribed_topics").slice(self.first, self._count)
-        return None if topics.null_count else set(topics.flatten().unique().to_pylist())
+        return None if topics.null_count else set(topics.flatten().to_pylist())
 
     def value_json(self) -> bytes:
         return self.block.text(self.value)
@@ -169,8 +170,16 @@ class SnapshotMembers:
         self._fingerprints = None
 
 
-# Members of a value by their numbers in it.
-ChosenMembers = tuple[SnapshotMembers, list[int]]
+# Some members of a group: by name, or by their numbers in a value.
+Members = list[MemberName] | tuple[SnapshotMembers, list[int]]
+
+
+def instances_of(members: Members) -> list[str | None]:
+    """Their group.instance.id."""
+    if isinstance(members, list):
+        return [name[1] for name in members]
+    found, numbers = members[0].texts("group_instance_id"), members[1]
+    return found if len(numbers) == len(found) else [found[number] for number in numbers]
 
 
 def _as_list(column: pa.Array) -> list[Any]:

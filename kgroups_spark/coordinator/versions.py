@@ -10,7 +10,7 @@ import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
-from kgroups_spark.coordinator.group_snapshots import ChosenMembers
+from kgroups_spark.coordinator.group_snapshots import Members, instances_of
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberName, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
@@ -127,7 +127,7 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         gone = [member for member in members_before if member not in members_now]
     group_id = group.group_id if group is not None else was.group_id if was is not None else ""
     if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
-        numbers = [*map(group.member_numbers.__getitem__, changed)]
+        numbers = group.numbers_of(changed)
         return versions + ([MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else [])
     if group is not None:
         versions += [_at(place, group.member_row(place.offsets_partition, member, topics)) for member in changed]
@@ -176,12 +176,13 @@ def member_facts(group: Group, member_id: str | None) -> MemberFacts:
 
 
 class MemberChange(NamedTuple):
-    """Members with the same event (by name, or some of a value), and the event's values of each."""
+    """Members with the same event, and the event's values of each; none: it has no values."""
 
     event: str
-    members: list[MemberName] | ChosenMembers
-    values_before: Sequence[str | None]
-    values_after: Sequence[str | None]
+    members: Members
+    size: int
+    values_before: Sequence[str | None] = ()
+    values_after: Sequence[str | None] = ()
 
 
 # Ids of members that left and that joined, before static members are paired; and (id, assignment before, assignment
@@ -202,37 +203,32 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
         left, joined, assigned = _of_classic(before, now)
     else:
         left, joined, assigned = _of_any(before, touched, now)
-    by_instance = {instance: member_id for member_id, instance in _static(before, left, touched)}
-    static = _static(now, joined, {}) if by_instance else ()
+    gone, new = _members(before, left, touched), _members(now, joined, {})
+    by_instance = {i: each for each, i in zip(left, instances_of(gone), strict=True) if i is not None}
+    static = zip(joined, instances_of(new), strict=True) if by_instance else ()
     replaces = {member_id: by_instance.pop(instance) for member_id, instance in static if instance in by_instance}
-    replaced = set(replaces.values())
-    for event, group, some, its in (
-        ("member_left", before, [each for each in left if each not in replaced] if replaced else left, touched),
-        ("member_joined", now, [each for each in joined if each not in replaces] if replaces else joined, {}),
+    if replaces:
+        replaced = set(replaces.values())
+        gone = _members(before, [member_id for member_id in left if member_id not in replaced], touched)
+        new = _members(now, [member_id for member_id in joined if member_id not in replaces], {})
+    for event, members, count in (
+        ("member_left", gone, len(left) - len(replaces)),
+        ("member_joined", new, len(joined) - len(replaces)),
     ):
-        if some and group is not None:
-            yield MemberChange(event, _members(group, some, its), [None] * len(some), [None] * len(some))
-    if replaces and now is not None:
-        yield MemberChange("member_replaced", _members(now, [*replaces], {}), [*replaces.values()], [*replaces])
+        if count:
+            yield MemberChange(event, members, count)
+    if replaces:
+        its = _members(now, [*replaces], {})
+        yield MemberChange("member_replaced", its, len(replaces), [*replaces.values()], [*replaces])
     if assigned:
         ids, were, are = zip(*assigned, strict=True)
-        yield MemberChange("assignment_changed", [(each, None, None, None) for each in ids], were, are)
+        yield MemberChange("assignment_changed", [(each, None, None, None) for each in ids], len(ids), were, are)
 
 
-def _static(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The static ones of these members, with their instance ids."""
-    if group is None or not member_ids:
-        return
-    members, instances = _members(group, member_ids, touched), list[str | None]()
-    if isinstance(members, list):
-        instances = [name[1] for name in members]
-    else:
-        instances = [*map(members[0].texts("group_instance_id").__getitem__, members[1])]
-    yield from ((each, instance) for each, instance in zip(member_ids, instances, strict=True) if instance is not None)
-
-
-def _members(group: Group, member_ids: list[str], touched: dict[str, Any]) -> list[MemberName] | ChosenMembers:
+def _members(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> Members:
     """These members of the group; those of modern groups as they were before, if `touched` has them."""
+    if group is None or not member_ids:
+        return []
     if isinstance(group, ClassicGroup):
         return group.chosen(member_ids)
     found = list[MemberName]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -75,18 +75,19 @@ def member_batches(
     for block, of_block in by_block.items():
         rows, of = _rows((_members(group), list(group.member_numbers.values())) for _, group in of_block)
         taken = _taken(block.members, rows)
-        encoded = taken.column("user_data").dictionary_encode()
-        user_data = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary()).take(encoded.indices)
         columns = {
             "offsets_partition": pa.array([number for number, _ in of_block], pa.int32()).take(pa.array(of)),
             "group_id": pa.array([group.group_id for _, group in of_block], pa.string()).take(pa.array(of)),
             "log_offset": pa.array([group.log_offset for _, group in of_block], pa.int64()).take(pa.array(of)),
-            "user_data": user_data,
             **_columns(taken, release),
         }
-        protocols = [(group.value or {}).get("protocol") for _, group in of_block]
-        texts = map(user_data_json, (protocols[at] for at in of.tolist()), columns["user_data"].to_pylist())
-        columns["user_data_json"] = pa.array(texts, pa.string())
+        encoded = taken.column("user_data").dictionary_encode()
+        if len(encoded.dictionary):
+            decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
+            columns["user_data"] = user_data = decoded.take(encoded.indices)
+            protocols = [(group.value or {}).get("protocol") for _, group in of_block]
+            texts = map(user_data_json, (protocols[at] for at in of.tolist()), user_data.to_pylist())
+            columns["user_data_json"] = pa.array(texts, pa.string())
         columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
         if len(rows):
             yield table_of("group_members", columns, len(rows), **constants)
@@ -248,7 +249,7 @@ def _member_rows(
     """Events of members of the block; None: of members by name."""
     partitions, events = zip(*reported, strict=True)
     changes = [event.change for event in events]
-    counts = np.array([len(change.values_before) for change in changes])
+    counts = np.array([change.size for change in changes])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
     if block is None:
@@ -258,7 +259,8 @@ def _member_rows(
         named = _taken(block.members.select(NAME_COLUMNS), _rows(change.members for change in changes)[0]).columns
     columns = dict(zip(NAME_COLUMNS, named, strict=True))
     for name, values in (("value_before", "values_before"), ("value_after", "values_after")):
-        columns[name] = pa.array([*chain.from_iterable(getattr(change, values) for change in changes)], pa.string())
+        found = (getattr(change, values) or repeat(None, change.size) for change in changes)
+        columns[name] = pa.array([*chain.from_iterable(found)], pa.string())
     columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
     for name in _OF_ALL:
         of_each = changes if name == "event" else events
