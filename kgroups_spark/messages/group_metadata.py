@@ -342,7 +342,9 @@ class _Rows(LockStep):
         if field.is_array:
             return ["[", self._array(field, version), "]"]
         if field.element in WIDTH:
-            return [_number_texts(self.integer(field.element))]
+            values = self.integer(field.element)
+            is_one = len(values) and (values == values[0]).all()
+            return [str(values[0]) if is_one else _number_texts(values)]
         length = self.length("int16" if field.element == "string" else "int32", is_nullable)
         if (length < 0).all():
             return ["null"]
