@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from kgroups_spark.coordinator.group_snapshots import Members, SnapshotMembers
+from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
+from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberName, MemberRow
 from kgroups_spark.messages.group_metadata import user_data_json
 
 # Topics of a classic member's subscription, as the coordinator itself reads it.
@@ -111,15 +111,10 @@ class ClassicGroup:
         ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
         return dict(zip(ids, range(len(ids)), strict=True))
 
-    def numbers_of(self, member_ids: Sequence[str]) -> list[int]:
-        """The indexes of these members, which are in the value's order."""
-        numbers = self.member_numbers
-        is_all = len(member_ids) == len(numbers)
-        return [*numbers.values()] if is_all else [*map(numbers.__getitem__, member_ids)]
-
-    def chosen(self, member_ids: Sequence[str]) -> Members:
+    def chosen(self, member_ids: Sequence[str]) -> list[int] | list[MemberName]:
+        """The numbers of these members if they are decoded on demand, else their names."""
         if self.members_on_demand is not None:
-            return self.members_on_demand, self.numbers_of(member_ids)
+            return [*map(self.member_numbers.__getitem__, member_ids)]
         found = map(self.members.__getitem__, member_ids)
         return [(m["memberId"], m.get("groupInstanceId"), m.get("clientId"), m.get("clientHost")) for m in found]
 
@@ -162,7 +157,7 @@ class ClassicGroup:
         """The members' assignments as JSON, in the value's order: [{"topic": ..., "partition": ...}, ...]. None: it
         cannot be parsed, or the group's protocol type is not `consumer`."""
         if self.members_on_demand is not None:
-            return self.members_on_demand.assignments()
+            return self.members_on_demand.texts("assigned_partitions")
         is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return [_assignment_text(member) if is_consumer else None for member in self.member_list]
 

@@ -547,7 +547,7 @@ class _Report:
     def members(self, place: RecordPlace, group_id: str, group_type: str | None, change: MemberChange) -> None:
         at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
         self._events.append(MemberEvents(*at, group_id, group_type, change))
-        self._numbers[place.log_offset] += change.size
+        self._numbers[place.log_offset] += len(change.members)
 
     def removed_offset(
         self, place: RecordPlace, slot: Slot, group_type: str | None, offset_before: int | None, cause: Cause

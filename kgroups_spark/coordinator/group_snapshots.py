@@ -18,7 +18,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.rows import MemberName
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
@@ -95,7 +94,7 @@ class SnapshotBlock:
         return text
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
-        """Rows of a column; assigned partitions as JSON text."""
+        """Rows of a column, see SnapshotMembers.texts."""
         if self._lists is None:
             return _as_list(self.members.column(name).slice(first, count))
         if name not in self._lists:
@@ -139,7 +138,7 @@ class SnapshotMembers:
         return iter(orjson.loads(self.value_json())["members"])
 
     def texts(self, name: str) -> list[Any]:
-        """A column of texts, such as `client_id`."""
+        """A column of texts, such as `client_id`; assigned partitions as ClassicGroup.assignments has them."""
         return self.block.column(name, self.first, self._count)
 
     def ids(self) -> list[str]:
@@ -153,10 +152,6 @@ class SnapshotMembers:
             self._fingerprints = members.split(b"}," + _MEMBER) if self._count else []
         return self._fingerprints
 
-    def assignments(self) -> list[str | None]:
-        """The assignments as JSON, see ClassicGroup.assignments."""
-        return self.block.column("assigned_partitions", self.first, self._count)
-
     def topics(self) -> set[str] | None:
         """The topics of all subscriptions; None: a member has none, so the coordinator does not know the topics."""
         topics = self.block.members.column("subscribed_topics").slice(self.first, self._count)
@@ -168,18 +163,6 @@ class SnapshotMembers:
     def forget(self) -> None:
         """Drops what can be computed again."""
         self._fingerprints = None
-
-
-# Some members of a group: by name, or by their numbers in a value.
-Members = list[MemberName] | tuple[SnapshotMembers, list[int]]
-
-
-def instances_of(members: Members) -> list[str | None]:
-    """Their group.instance.id."""
-    if isinstance(members, list):
-        return [name[1] for name in members]
-    found, numbers = members[0].texts("group_instance_id"), members[1]
-    return found if len(numbers) == len(found) else [found[number] for number in numbers]
 
 
 def _as_list(column: pa.Array) -> list[Any]:

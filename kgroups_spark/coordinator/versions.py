@@ -10,7 +10,7 @@ import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
-from kgroups_spark.coordinator.group_snapshots import Members, instances_of
+from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberName, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
@@ -127,7 +127,7 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         gone = [member for member in members_before if member not in members_now]
     group_id = group.group_id if group is not None else was.group_id if was is not None else ""
     if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
-        numbers = group.numbers_of(changed)
+        numbers = [*map(group.member_numbers.__getitem__, changed)]
         return versions + ([MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else [])
     if group is not None:
         versions += [_at(place, group.member_row(place.offsets_partition, member, topics)) for member in changed]
@@ -176,11 +176,12 @@ def member_facts(group: Group, member_id: str | None) -> MemberFacts:
 
 
 class MemberChange(NamedTuple):
-    """Members with the same event, and the event's values of each; none: it has no values."""
+    """Members with the same event, and the event's values of each; none: it has no values. `members`: their numbers in
+    `value`, or (None) their names."""
 
     event: str
-    members: Members
-    size: int
+    value: SnapshotMembers | None
+    members: list[Any]
     values_before: Sequence[str | None] = ()
     values_after: Sequence[str | None] = ()
 
@@ -204,39 +205,44 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
     else:
         left, joined, assigned = _of_any(before, touched, now)
     gone, new = _members(before, left, touched), _members(now, joined, {})
-    by_instance = {i: each for each, i in zip(left, instances_of(gone), strict=True) if i is not None}
-    static = zip(joined, instances_of(new), strict=True) if by_instance else ()
+    by_instance = {i: each for each, i in zip(left, _instances(*gone), strict=True) if i is not None}
+    static = zip(joined, _instances(*new), strict=True) if by_instance else ()
     replaces = {member_id: by_instance.pop(instance) for member_id, instance in static if instance in by_instance}
     if replaces:
         replaced = set(replaces.values())
         gone = _members(before, [member_id for member_id in left if member_id not in replaced], touched)
         new = _members(now, [member_id for member_id in joined if member_id not in replaces], {})
-    for event, members, count in (
-        ("member_left", gone, len(left) - len(replaces)),
-        ("member_joined", new, len(joined) - len(replaces)),
-    ):
-        if count:
-            yield MemberChange(event, members, count)
+    for event, (value, some) in (("member_left", gone), ("member_joined", new)):
+        if some:
+            yield MemberChange(event, value, some)
     if replaces:
-        its = _members(now, [*replaces], {})
-        yield MemberChange("member_replaced", its, len(replaces), [*replaces.values()], [*replaces])
+        yield MemberChange("member_replaced", *_members(now, [*replaces], {}), [*replaces.values()], [*replaces])
     if assigned:
         ids, were, are = zip(*assigned, strict=True)
-        yield MemberChange("assignment_changed", [(each, None, None, None) for each in ids], len(ids), were, are)
+        yield MemberChange("assignment_changed", None, [(each, None, None, None) for each in ids], were, are)
 
 
-def _members(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> Members:
-    """These members of the group; those of modern groups as they were before, if `touched` has them."""
+def _instances(value: SnapshotMembers | None, members: list[Any]) -> list[str | None]:
+    """The instance ids of members as in MemberChange."""
+    if value is None:
+        return [name[1] for name in members]
+    return [*map(value.texts("group_instance_id").__getitem__, members)]
+
+
+def _members(
+    group: Group | None, member_ids: list[str], touched: dict[str, Any]
+) -> tuple[SnapshotMembers | None, list[Any]]:
+    """`value` and `members` of MemberChange; modern groups' as they were before, if `touched` has them."""
     if group is None or not member_ids:
-        return []
+        return None, []
     if isinstance(group, ClassicGroup):
-        return group.chosen(member_ids)
+        return group.members_on_demand, group.chosen(member_ids)
     found = list[MemberName]()
     for member_id in member_ids:
         member = touched[member_id][0] if touched.get(member_id) else group.members.get(member_id)
         metadata = (None if member is None else member.metadata) or {}
         found.append((member_id, *map(metadata.get, ("instanceId", "clientId", "clientHost"))))
-    return found
+    return None, found
 
 
 def _of_any(before: Group | None, touched: dict[str, Any], now: Group | None) -> _Ids:

@@ -583,12 +583,7 @@ def _assigned_partitions(strings: _Strings, first: Positions, count: Positions) 
     elements = pa.StructArray.from_arrays(
         [topics.take(pa.array(topic)), no_id, partition, no_epoch], fields=list(ASSIGNED.value_type)
     )
-    return pa.ListArray.from_arrays(_offsets(row, len(first)), elements, type=ASSIGNED)
-
-
-def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
-    """The list offsets for `rows` lists, from the row of each element (`row`): rows + 1 numbers."""
-    return list_offsets(np.bincount(row, minlength=rows))
+    return pa.ListArray.from_arrays(list_offsets(np.bincount(row, minlength=len(first))), elements, type=ASSIGNED)
 
 
 # User data of assignors in a member's subscription, as JSON text: that of Kafka Streams (message file

@@ -92,8 +92,7 @@ class PartCollector:
             return
         kind = name, rows["reason"][0].as_py() if name == CHECKPOINTS else None
         was = self._parts.get(kind, Growing())
-        # Not `nbytes`, which takes 20 times as long.
-        size_bytes = was.size_bytes + rows.get_total_buffer_size()
+        size_bytes = was.size_bytes + rows.get_total_buffer_size()  # `nbytes` takes 20 times as long
         growing = was._replace(waiting=(*was.waiting, rows), size_bytes=size_bytes)
         self._parts[kind] = growing
         if growing.size_bytes >= BYTES_AT_ONCE // ENOUGH_OF.get(name, 1):

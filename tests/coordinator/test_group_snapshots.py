@@ -131,7 +131,12 @@ def in_blocks(records, size_bytes=1 << 20):
 
 
 def reported_of(members):
-    asked = (members.ids(), members.texts("group_instance_id"), members.fingerprints(), members.assignments())
+    asked = (
+        members.ids(),
+        members.texts("group_instance_id"),
+        members.fingerprints(),
+        members.texts("assigned_partitions"),
+    )
     return (*asked, members.value_json(), list(members), len(members))
 
 
