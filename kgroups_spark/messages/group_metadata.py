@@ -560,7 +560,7 @@ class _Strings:
         return _read(texts, lambda text: sorted({*orjson.loads(f"[{text}]")}), pa.list_(pa.string()))
 
     def _at(self, parts: Positions, is_null: NDArray[np.bool_] | None = None) -> pa.Array:
-        return pc.take(self._parts, pa.array(parts, mask=is_null), boundscheck=False)
+        return self._parts.take(pa.array(parts, mask=is_null))
 
 
 def _read(texts: pa.Array, read: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
