@@ -109,13 +109,12 @@ class ClassicGroup:
         """The member's index in the value, by member id; the last index of a repeated id."""
         members = self.members_on_demand
         ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
-        return {member_id: number for number, member_id in enumerate(ids)}
+        return dict(zip(ids, range(len(ids)), strict=True))
 
-    def names_of(self, member_ids: Sequence[str]) -> list[MemberName]:
+    def chosen(self, member_ids: Sequence[str]) -> list[int] | list[MemberName]:
+        """The numbers of these members if they are decoded on demand, else their names."""
         if self.members_on_demand is not None:
-            numbers, names = self.member_numbers, self.members_on_demand.names()
-            is_all = len(member_ids) == len(names)
-            return names if is_all else [names[numbers[member_id]] for member_id in member_ids]
+            return [*map(self.member_numbers.__getitem__, member_ids)]
         found = map(self.members.__getitem__, member_ids)
         return [(m["memberId"], m.get("groupInstanceId"), m.get("clientId"), m.get("clientHost")) for m in found]
 
@@ -158,7 +157,7 @@ class ClassicGroup:
         """The members' assignments as JSON, in the value's order: [{"topic": ..., "partition": ...}, ...]. None: it
         cannot be parsed, or the group's protocol type is not `consumer`."""
         if self.members_on_demand is not None:
-            return self.members_on_demand.assignments()
+            return self.members_on_demand.texts("assigned_partitions")
         is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return [_assignment_text(member) if is_consumer else None for member in self.member_list]
 

@@ -21,7 +21,7 @@ the log offsets at which audits ended.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -173,8 +173,8 @@ class RecordPlace(NamedTuple):
 class HeldOffsets(Protocol):
     """Which groups have offsets after the last replayed record."""
 
-    def has_committed(self, group_id: str) -> bool: ...
-    def has_pending(self, group_id: str) -> bool: ...
+    def held(self, group_id: str) -> tuple[bool, bool]:
+        """Whether the group has committed, and pending ones."""
 
 
 class KnownGroups(Protocol):
@@ -228,8 +228,7 @@ class Touched:
         self.group = group
         self.facts = None if group is None else facts_of(group)
         self.state_since = None if group is None else group.state_since
-        self.had_offsets = groups.held.has_committed(group_id)
-        self.had_pending = groups.held.has_pending(group_id)
+        self.had_offsets, self.had_pending = groups.held.held(group_id)
         # Members of modern groups before the act's first record about them; None: there was no such member.
         self.members: dict[str, Any] = {}
         # The newest record that changed the group.
@@ -538,7 +537,7 @@ class _Report:
 
     def __init__(self, events: list[GroupEvent | MemberEvents]) -> None:
         self._events = events
-        self._numbers: Counter[int] = Counter()
+        self._numbers: defaultdict[int, int] = defaultdict(int)
 
     def event(self, place: RecordPlace, group_id: str, group_type: str | None, event: str, **fields: Any) -> None:
         at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)

@@ -18,15 +18,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.rows import NAME_COLUMNS, MemberName
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.tables.rows import one_array
 
 GROUP_METADATA = 2
-# A block has values of about this many bytes, or one larger value.
-BLOCK_BYTES = 4 << 20
+# A block has values of about this many bytes, or one larger value. With half of it, the replay of snapshots takes 4 %
+# longer, because each block makes tables of its own.
+BLOCK_BYTES = 8 << 20
 # Reading a block costs a millisecond, whatever its size: values of fewer bytes than this are read one by one.
 BLOCK_AT_BYTES = 48 << 10
 # `is_full` is true above this many bytes of blocks.
@@ -95,7 +95,7 @@ class SnapshotBlock:
         return text
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
-        """Rows of a column; assigned partitions as JSON text."""
+        """Rows of a column, see SnapshotMembers.texts."""
         if self._lists is None:
             return _as_list(self.members.column(name).slice(first, count))
         if name not in self._lists:
@@ -123,7 +123,7 @@ class SnapshotMembers:
     """Members of value number `value` of a block: `first` is their first row in it. As dicts they are decoded on each
     iteration. Every protocol blob is empty or can be parsed, so none of them fails a load."""
 
-    __slots__ = ("__weakref__", "_count", "_fingerprints", "_names", "block", "first", "value")
+    __slots__ = ("__weakref__", "_count", "_fingerprints", "block", "first", "value")
 
     def __init__(self, block: SnapshotBlock, value: int, first: int, count: int) -> None:
         self.block = block
@@ -131,7 +131,6 @@ class SnapshotMembers:
         self.first = first
         self._count = count
         self._fingerprints: list[bytes] | None = None
-        self._names: list[MemberName] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -140,16 +139,11 @@ class SnapshotMembers:
         return iter(orjson.loads(self.value_json())["members"])
 
     def texts(self, name: str) -> list[Any]:
-        """A column of texts, such as `client_id`."""
+        """A column of texts, such as `client_id`; assigned partitions as ClassicGroup.assignments has them."""
         return self.block.column(name, self.first, self._count)
 
     def ids(self) -> list[str]:
         return self.texts("member_id")
-
-    def names(self) -> list[MemberName]:
-        if self._names is None:
-            self._names = list(zip(*map(self.texts, NAME_COLUMNS), strict=True))
-        return self._names
 
     def fingerprints(self) -> list[bytes]:
         """The JSON text of each member, without the beginning and end that all share: equal for equal members, whatever
@@ -159,21 +153,17 @@ class SnapshotMembers:
             self._fingerprints = members.split(b"}," + _MEMBER) if self._count else []
         return self._fingerprints
 
-    def assignments(self) -> list[str | None]:
-        """The assignments as JSON, see ClassicGroup.assignments."""
-        return self.block.column("assigned_partitions", self.first, self._count)
-
     def topics(self) -> set[str] | None:
         """The topics of all subscriptions; None: a member has none, so the coordinator does not know the topics."""
         topics = self.block.members.column("subscribed_topics").slice(self.first, self._count)
-        return None if topics.null_count else set(topics.flatten().unique().to_pylist())
+        return None if topics.null_count else set(topics.flatten().to_pylist())
 
     def value_json(self) -> bytes:
         return self.block.text(self.value)
 
     def forget(self) -> None:
-        """Drops values that can be computed again."""
-        self._fingerprints = self._names = None
+        """Drops what can be computed again."""
+        self._fingerprints = None
 
 
 def _as_list(column: pa.Array) -> list[Any]:

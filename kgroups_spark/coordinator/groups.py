@@ -121,7 +121,7 @@ class Groups:
                     self.events.after(place, group_id, None, is_changed=is_changed)
 
     def has_offsets(self, group_id: str) -> bool:
-        return self.held.has_committed(group_id) or self.held.has_pending(group_id)
+        return any(self.held.held(group_id))
 
     def take_changes(self) -> list[Version]:
         """Version rows since the last call, in log order, with the topic names known at their record."""

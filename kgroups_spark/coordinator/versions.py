@@ -10,6 +10,7 @@ import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
+from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberName, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
@@ -175,12 +176,14 @@ def member_facts(group: Group, member_id: str | None) -> MemberFacts:
 
 
 class MemberChange(NamedTuple):
-    """Members with the same event, and the event's values of each."""
+    """Members with the same event, and the event's values of each; none: it has no values. `members`: their numbers in
+    `value`, or (None) their names."""
 
     event: str
-    members: list[MemberName]
-    values_before: Sequence[str | None]
-    values_after: Sequence[str | None]
+    value: SnapshotMembers | None
+    members: list[Any]
+    values_before: Sequence[str | None] = ()
+    values_after: Sequence[str | None] = ()
 
 
 # Ids of members that left and that joined, before static members are paired; and (id, assignment before, assignment
@@ -201,36 +204,45 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
         left, joined, assigned = _of_classic(before, now)
     else:
         left, joined, assigned = _of_any(before, touched, now)
-    gone, new = _names(before, left, touched), _names(now, joined, {})
-    by_instance = {name[1]: name[0] for name in gone if name[1] is not None}
-    replaces = {name[0]: by_instance.pop(name[1]) for name in new if name[1] in by_instance}
-    replaced = set(replaces.values())
-    for event, names in (
-        ("member_left", [name for name in gone if name[0] not in replaced] if replaced else gone),
-        ("member_joined", [name for name in new if name[0] not in replaces] if replaces else new),
-    ):
-        if names:
-            yield MemberChange(event, names, [None] * len(names), [None] * len(names))
+    gone, new = _members(before, left, touched), _members(now, joined, {})
+    by_instance = {i: each for each, i in zip(left, _instances(*gone), strict=True) if i is not None}
+    static = zip(joined, _instances(*new), strict=True) if by_instance else ()
+    replaces = {member_id: by_instance.pop(instance) for member_id, instance in static if instance in by_instance}
     if replaces:
-        names = [name for name in new if name[0] in replaces]
-        yield MemberChange("member_replaced", names, [*replaces.values()], [*replaces])
+        replaced = set(replaces.values())
+        gone = _members(before, [member_id for member_id in left if member_id not in replaced], touched)
+        new = _members(now, [member_id for member_id in joined if member_id not in replaces], {})
+    for event, (value, some) in (("member_left", gone), ("member_joined", new)):
+        if some:
+            yield MemberChange(event, value, some)
+    if replaces:
+        yield MemberChange("member_replaced", *_members(now, [*replaces], {}), [*replaces.values()], [*replaces])
     if assigned:
         ids, were, are = zip(*assigned, strict=True)
-        yield MemberChange("assignment_changed", [(each, None, None, None) for each in ids], were, are)
+        yield MemberChange("assignment_changed", None, [(each, None, None, None) for each in ids], were, are)
 
 
-def _names(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> list[MemberName]:
-    """The names of these members of the group; those of modern groups as they were before, if `touched` has them."""
+def _instances(value: SnapshotMembers | None, members: list[Any]) -> list[str | None]:
+    """The instance ids of members as in MemberChange."""
+    if value is None:
+        return [name[1] for name in members]
+    return [*map(value.texts("group_instance_id").__getitem__, members)]
+
+
+def _members(
+    group: Group | None, member_ids: list[str], touched: dict[str, Any]
+) -> tuple[SnapshotMembers | None, list[Any]]:
+    """`value` and `members` of MemberChange; modern groups' as they were before, if `touched` has them."""
     if group is None or not member_ids:
-        return []
+        return None, []
     if isinstance(group, ClassicGroup):
-        return group.names_of(member_ids)
+        return group.members_on_demand, group.chosen(member_ids)
     found = list[MemberName]()
     for member_id in member_ids:
         member = touched[member_id][0] if touched.get(member_id) else group.members.get(member_id)
         metadata = (None if member is None else member.metadata) or {}
         found.append((member_id, *map(metadata.get, ("instanceId", "clientId", "clientHost"))))
-    return found
+    return None, found
 
 
 def _of_any(before: Group | None, touched: dict[str, Any], now: Group | None) -> _Ids:

@@ -168,6 +168,7 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
         write_statistics=list(statistics),
         store_schema=False,
         write_page_checksum=True,
+        write_batch_size=ROWS_PER_GROUP,
     )
 
 

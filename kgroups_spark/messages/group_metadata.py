@@ -338,7 +338,9 @@ class _Rows(LockStep):
         if field.is_array:
             return ["[", self._array(field, version), "]"]
         if field.element in WIDTH:
-            return [_number_texts(self.integer(field.element))]
+            values = self.integer(field.element)
+            is_one = len(values) and (values == values[0]).all()
+            return [str(values[0]) if is_one else _number_texts(values)]
         length = self.length("int16" if field.element == "string" else "int32", version in field.nullable)
         if (length < 0).all():
             return ["null"]
@@ -506,7 +508,7 @@ def snapshot_columns(texts: pa.StringArray, value_versions: pa.Int16Array) -> Sn
         *(strings.numbers(first + number, pa.int32()) for number in (4, 5)),
         value_versions.take(pa.array(of)),
         strings.texts(assignment - 1, has_topics),
-        _sorted_topics(strings.lists(np.where(has_topics, subscription + 2, first), has_topics)),
+        strings.sets(np.where(has_topics, subscription + 2, first), has_topics),
         _assigned_partitions(strings, assignment + 3, np.maximum(last - assignment - 3, 0) // 2),
         strings.texts(np.where(has_topics, subscription + 3, first), has_topics),
     ]
@@ -523,6 +525,11 @@ class _Strings:
         self.data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
         quotes = np.flatnonzero(self.data == _QUOTE)
         self.start, self.end = quotes[::2] + 1, quotes[1::2]
+        # Every other element is a string; those between them are not.
+        borders = quotes.astype(np.int32)
+        borders[::2] += 1
+        parts = [None, pa.py_buffer(borders), texts.buffers()[2].slice(int(offsets[0]))]
+        self._parts = pa.Array.from_buffers(pa.string(), len(borders) - 1, parts)
         self.keys = np.flatnonzero(self.data[self.end + 1] == _COLON)
         self.lengths = (self.end - self.start)[self.keys]
 
@@ -537,51 +544,37 @@ class _Strings:
     def texts(self, keys: Positions, is_given: NDArray[np.bool_] | bool = True) -> pa.Array:
         """The value of each; null if it is no string, or not given."""
         at = self.keys[keys]
-        is_text = (self.data[self.end[at] + 2] == _QUOTE) & is_given
-        return self._slices(self.start[at + 1], np.where(is_text, self.end[at + 1] - self.start[at + 1], -1))
+        return self._at(2 * at + 2, (self.data[self.end[at] + 2] != _QUOTE) | ~np.asarray(is_given))
 
     def numbers(self, keys: Positions, kind: pa.DataType) -> pa.Array:
-        at = self.keys[keys]
-        start = self.end[at] + 2
-        return self._slices(start, self.start[at + 1] - 2 - start).cast(kind)
-
-    def lists(self, keys: Positions, is_given: NDArray[np.bool_]) -> pa.ListArray:
-        """The strings of each list; null if it is not given."""
-        count = np.where(is_given, self.keys[keys + 1] - self.keys[keys] - 1, 0)
-        at, _ = consecutive(self.keys[keys] + 1, count, 1)
-        elements = self._slices(self.start[at], self.end[at] - self.start[at])
-        return pa.ListArray.from_arrays(list_offsets(count), elements, mask=pa.array(~is_given))
+        return _read(self._at(2 * self.keys[keys] + 1), lambda text: int(text[2:-2]), kind)
 
     def number_lists(self, keys: Positions) -> pa.ListArray:
-        """The numbers of each list that ends its object, as texts; null: it has none."""
+        """The numbers of each list that ends its object."""
+        return _read(self._at(2 * self.keys[keys] + 1), lambda text: orjson.loads(text[2:-4]), pa.list_(pa.int32()))
+
+    def sets(self, keys: Positions, is_given: NDArray[np.bool_]) -> pa.ListArray:
+        """The strings of each list, sorted and without duplicates; null if it is not given."""
         at = self.keys[keys]
-        start, end = self.end[at] + 3, self.start[at + 1] - 5
-        return pc.split_pattern(self._slices(start, np.where(end > start, end - start, -1)), ",")
+        start, end = self.end[at] + 3, self.start[self.keys[keys + 1]] - 3
+        texts = binary_slices(self.data, start, np.where(is_given, end - start, -1)).cast(pa.string())
+        return _read(texts, lambda text: sorted({*orjson.loads(f"[{text}]")}), pa.list_(pa.string()))
 
-    def _slices(self, start: Positions, length: Positions) -> pa.Array:
-        raw = binary_slices(self.data, start, length)
-        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
+    def _at(self, parts: Positions, is_null: NDArray[np.bool_] | None = None) -> pa.Array:
+        return self._parts.take(pa.array(parts, mask=is_null))
 
 
-def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
-    """Each list sorted, without duplicates."""
-    row, topic = pc.list_parent_indices(topics).to_numpy(), topics.flatten()
-    rank = ranks(topic.dictionary_encode())
-    if (np.diff(rank) > 0)[row[1:] == row[:-1]].all():
-        return topics
-    order = np.lexsort((rank, row))
-    row, rank = row[order], rank[order]
-    is_first = np.ones(len(row), np.bool_)
-    is_first[1:] = (np.diff(row) > 0) | (np.diff(rank) > 0)
-    offsets = _offsets(row[is_first], len(topics))
-    return pa.ListArray.from_arrays(offsets, topic.take(pa.array(order[is_first])), mask=topics.is_null())
+def _read(texts: pa.Array, read: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """The value that `read` makes of each text. They repeat: members of a group have the same topics and timeouts."""
+    encoded = texts.dictionary_encode()
+    return pa.array(map(read, encoded.dictionary.to_pylist()), kind).take(encoded.indices)
 
 
 def _assigned_partitions(strings: _Strings, first: Positions, count: Positions) -> pa.ListArray:
     """The partitions of each member, one by one, sorted; `count`: its topics, `first`: the key of the first one."""
     keys, member = consecutive(first, count, 2)
     topics, partitions = strings.texts(keys), strings.number_lists(keys + 1)
-    topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten().cast(pa.int32())
+    topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten()
     row = member[topic]
     place = (ranks(topics.dictionary_encode())[topic] << 32) + partition.to_numpy()
     if not (np.diff(place) >= 0)[row[1:] == row[:-1]].all():
@@ -591,12 +584,7 @@ def _assigned_partitions(strings: _Strings, first: Positions, count: Positions) 
     elements = pa.StructArray.from_arrays(
         [topics.take(pa.array(topic)), no_id, partition, no_epoch], fields=list(ASSIGNED.value_type)
     )
-    return pa.ListArray.from_arrays(_offsets(row, len(first)), elements, type=ASSIGNED)
-
-
-def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
-    """The list offsets for `rows` lists, from the row of each element (`row`): rows + 1 numbers."""
-    return list_offsets(np.bincount(row, minlength=rows))
+    return pa.ListArray.from_arrays(list_offsets(np.bincount(row, minlength=len(first))), elements, type=ASSIGNED)
 
 
 # User data of assignors in a member's subscription, as JSON text: that of Kafka Streams (message file

@@ -127,17 +127,11 @@ class HeldByColumns:
         """Moves to the state after the record at `log_offset`, in the partition of that number."""
         self._place = log_offset, number
 
-    def has_committed(self, group_id: str) -> bool:
-        return self._now(group_id)[1]
-
-    def has_pending(self, group_id: str) -> bool:
-        return self._now(group_id)[2]
-
-    def _now(self, group_id: str) -> tuple[int, bool, bool]:
+    def held(self, group_id: str) -> tuple[bool, bool]:
         log_offset, number = self._place
         rows = self._rows.get((number, group_id), [])
         row = bisect_right(rows, log_offset, key=itemgetter(0)) - 1
-        return rows[row] if row >= 0 else (-1, False, False)
+        return rows[row][1:] if row >= 0 else (False, False)
 
     @cached_property
     def _rows(self) -> dict[GroupKey, list[tuple[int, bool, bool]]]:

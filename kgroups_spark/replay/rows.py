@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ from kgroups_spark.replay.groups import GroupFacts, GroupTimes
 from kgroups_spark.tables.rows import by_name, column, constant, flags, numbers, table_of, table_of_rows, where
 from kgroups_spark.tables.schemas import arrow_schema
 
+K = TypeVar("K")
+T = TypeVar("T")
 # Member columns that go into the tables unchanged.
 _AS_IT_STANDS = (
     "member_id",
@@ -48,11 +50,8 @@ def member_version_batches(
     versions: Sequence[MemberVersions], release: Release, **constants: Any
 ) -> Iterator[pa.Table]:
     """Rows of `group_member_versions`: one table for each block, and one for all members that are gone."""
-    by_block: dict[SnapshotBlock, list[MemberVersions]] = {}
-    for version in versions:
-        if version.numbers:
-            by_block.setdefault(_members(version.group).block, []).append(version)
-    for block, of_block in by_block.items():
+    some = [version for version in versions if version.numbers]
+    for block, of_block in _by(lambda each: _members(each.group).block, some):
         rows, of = _rows((_members(version.group), version.numbers) for version in of_block)
         taken = _taken(block.members, rows)
         columns = {**_places(of_block, of), **_columns(taken, release)}
@@ -69,27 +68,32 @@ def member_batches(
     groups: Iterable[tuple[int, ClassicGroup]], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.Table]:
     """Rows of `group_members`, a table for each block. A topic id is null if `topics` lacks the topic."""
-    by_block: dict[SnapshotBlock, list[tuple[int, ClassicGroup]]] = {}
-    for each in groups:
-        by_block.setdefault(_members(each[1]).block, []).append(each)
-    for block, of_block in by_block.items():
+    for block, of_block in _by(lambda each: _members(each[1]).block, groups):
         rows, of = _rows((_members(group), list(group.member_numbers.values())) for _, group in of_block)
         taken = _taken(block.members, rows)
-        encoded = taken.column("user_data").dictionary_encode()
-        user_data = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary()).take(encoded.indices)
         columns = {
             "offsets_partition": pa.array([number for number, _ in of_block], pa.int32()).take(pa.array(of)),
             "group_id": pa.array([group.group_id for _, group in of_block], pa.string()).take(pa.array(of)),
             "log_offset": pa.array([group.log_offset for _, group in of_block], pa.int64()).take(pa.array(of)),
-            "user_data": user_data,
             **_columns(taken, release),
         }
-        protocols = [(group.value or {}).get("protocol") for _, group in of_block]
-        texts = map(user_data_json, (protocols[at] for at in of.tolist()), columns["user_data"].to_pylist())
-        columns["user_data_json"] = pa.array(texts, pa.string())
+        encoded = taken.column("user_data").dictionary_encode()
+        if len(encoded.dictionary):
+            decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
+            columns["user_data"] = user_data = decoded.take(encoded.indices)
+            protocols = [(group.value or {}).get("protocol") for _, group in of_block]
+            texts = map(user_data_json, (protocols[at] for at in of.tolist()), user_data.to_pylist())
+            columns["user_data_json"] = pa.array(texts, pa.string())
         columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
         if len(rows):
             yield table_of("group_members", columns, len(rows), **constants)
+
+
+def _by(key: Callable[[T], K], some: Iterable[T]) -> Iterable[tuple[K, list[T]]]:
+    found: dict[K, list[T]] = {}
+    for each in some:
+        found.setdefault(key(each), []).append(each)
+    return found.items()
 
 
 def _members(group: ClassicGroup | None) -> SnapshotMembers:
@@ -233,20 +237,29 @@ def event_batches(events: Sequence[tuple[int, GroupEvent | MemberEvents]], **con
     if single:
         yield table_of_rows("group_events", ("offsets_partition", *GroupEvent._fields), single, **constants)
     of_members = [(number, event) for number, event in events if isinstance(event, MemberEvents)]
-    if of_members:
-        yield _member_rows(of_members, constants)
+    for block, of_block in _by(lambda each: getattr(each[1].change.value, "block", None), of_members):
+        yield _member_rows(block, of_block, constants)
 
 
-def _member_rows(reported: list[tuple[int, MemberEvents]], constants: dict[str, Any]) -> pa.Table:
+def _member_rows(
+    block: SnapshotBlock | None, reported: list[tuple[int, MemberEvents]], constants: dict[str, Any]
+) -> pa.Table:
+    """Events of members of the block; None: of members by name."""
     partitions, events = zip(*reported, strict=True)
     changes = [event.change for event in events]
     counts = np.array([len(change.members) for change in changes])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
-    names = zip(*chain.from_iterable(change.members for change in changes), strict=True)
-    columns = {name: pa.array(values, pa.string()) for name, values in zip(NAME_COLUMNS, names, strict=True)}
+    if block is None:
+        names = [*zip(*chain.from_iterable(change.members for change in changes), strict=True)]
+        named = [pa.array(values, pa.string()) for values in names]
+    else:
+        at, _ = _rows((change.value, change.members) for change in changes)
+        named = _taken(block.members.select(NAME_COLUMNS), at).columns
+    columns = dict(zip(NAME_COLUMNS, named, strict=True))
     for name, values in (("value_before", "values_before"), ("value_after", "values_after")):
-        columns[name] = pa.array([*chain.from_iterable(getattr(change, values) for change in changes)], pa.string())
+        found = (getattr(change, values) or repeat(None, len(change.members)) for change in changes)
+        columns[name] = pa.array([*chain.from_iterable(found)], pa.string())
     columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
     for name in _OF_ALL:
         of_each = changes if name == "event" else events

@@ -43,16 +43,15 @@ def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows:
     """The same from columns in any order: others are left out, and a missing one is null unless constant."""
     arrays = []
     for field in arrow_schema(name):
-        if field.name in constants or field.name not in columns:
+        values = None if field.name in constants else columns.get(field.name)
+        if values is None:
             is_text = name in OF_OFFSETS and field.type == pa.string()
             kind = pa.dictionary(pa.int32(), field.type) if is_text else field.type
             arrays.append(constant(constants.get(field.name), rows, kind))
-        elif field.type == TIMESTAMP and columns[field.name].type != TIMESTAMP:
-            arrays.append(nearest_timestamps(columns[field.name]))
-        elif name in OF_OFFSETS and pa.types.is_dictionary(columns[field.name].type):
-            arrays.append(columns[field.name])
+        elif values.type == field.type or (name in OF_OFFSETS and pa.types.is_dictionary(values.type)):
+            arrays.append(values)
         else:
-            arrays.append(columns[field.name].cast(field.type))
+            arrays.append(nearest_timestamps(values) if field.type == TIMESTAMP else values.cast(field.type))
     return pa.table(arrays, pa.schema(f.with_type(a.type) for f, a in zip(arrow_schema(name), arrays, strict=True)))
 
 

@@ -48,10 +48,8 @@ VERSIONS = ("4.3", "4.1", "4.0.0", "3.7-java", "3.9", "2.8")
 
 
 class NoOffsets:
-    def has_committed(self, group_id):
-        return False
-
-    has_pending = has_committed
+    def held(self, group_id):
+        return False, False
 
 
 @pytest.mark.parametrize("version", one_of(*VERSIONS))

@@ -131,7 +131,8 @@ def in_blocks(records, size_bytes=1 << 20):
 
 
 def reported_of(members):
-    asked = (members.ids(), members.texts("group_instance_id"), members.fingerprints(), members.assignments())
+    texts = map(members.texts, ("group_instance_id", "assigned_partitions"))
+    asked = (members.ids(), members.fingerprints(), *texts)
     return (*asked, members.value_json(), list(members), len(members))
 
 
