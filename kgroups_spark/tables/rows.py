@@ -129,8 +129,10 @@ def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
     return pa.nulls(rows, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), rows)
 
 
-def one_array(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The column as one array; ChunkedArray.combine_chunks would copy even a column of one chunk."""
+    if isinstance(column, pa.Array):
+        return column
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
