@@ -36,8 +36,10 @@ ROWS_PER_GROUP_OF = {"audits": 128}
 # findings ask for conditions that few offsets meet (the heads of findings/sql).
 MORE_STATISTICS = {
     "offset_commits": ("topic", "partition"),
-    "offset_expiry": ("decision", "reason", "expires_at", "expires_at_if_empty"),
+    "offset_expiry": ("decision", "expires_at", "expires_at_if_empty"),
     "committed_offsets": ("committed_offset", "is_orphan"),
+    "group_members": ("member_epoch", "group_instance_id", "client_host", "subscribed_regex"),
+    "groups": ("group_type", "group_epoch", "is_misplaced"),
 }
 
 COMPRESSION = "zstd"
