@@ -164,9 +164,8 @@ def replay_offsets(
 def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wanted: SlotRange) -> Fold:
     """Reads and folds the slots of a range."""
     saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
-    # The records of a saved state are as its release read them.
-    parts = [saved, history_records(history.commits(wanted), release)]
-    records = in_one_chunk(pa.concat_tables([each for each in parts if len(each)] or parts))
+    # The records of a saved state are as its release read them. A name would keep the new ones beside their copy.
+    records = in_one_chunk(_together(saved, history_records(history.commits(wanted), release)))
     keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
     version, is_transactional = numbers(records["value_version"], none=-1), flags(records["is_transactional"])
@@ -183,6 +182,10 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     pending = pending_values(commits, by_record, history.markers, release)
     effects = effects_of(commits, by_record, pending, release)
     return Fold(records, len(saved), commits, pending, effects, removed, slot[len(records) :])
+
+
+def _together(*parts: pa.Table) -> pa.Table:
+    return pa.concat_tables([each for each in parts if len(each)] or parts)
 
 
 def climb_events(folded: Fold, quiet: Quiet, markers: Markers) -> pa.Table:

@@ -223,6 +223,8 @@ class PartReader:
             is_one = len(self.shards) == 1
             self._last[table.label] = read, whole if is_one else sorted_by(in_one_chunk(whole), table.shard)
         rows = self._last[table.label][1]
+        if slots == read != EVERY_SLOT:
+            del self._last[table.label]  # its only reader copies it column by column
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
             rows = rows.slice(start, end - start)
