@@ -13,7 +13,6 @@ from types import ModuleType
 
 from kgroups_spark.spark.interruption import how_it_ended, interruptible
 
-
 ARENAS = -8  # mallopt(3): M_ARENA_MAX
 
 
