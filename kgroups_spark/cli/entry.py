@@ -13,8 +13,6 @@ from types import ModuleType
 
 from kgroups_spark.spark.interruption import how_it_ended, interruptible
 
-ARENAS = -8  # mallopt(3): M_ARENA_MAX
-
 
 class _NoPandas:
     """Finds no module, and for pandas nobody else may."""
@@ -49,7 +47,7 @@ def importing() -> Iterator[None]:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # Arrow's threads read files: in arenas of their own they would keep 25 MB, also in each process that is forked.
     with suppress(AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).mallopt(ARENAS, 1)
+        ctypes.CDLL(None).mallopt(-8, 1)  # mallopt(3): M_ARENA_MAX
     # Modules stay: looking for garbage among them, now and later, would cost a tenth of the imports.
     gc.disable()
     leave_pandas_out()

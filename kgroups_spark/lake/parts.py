@@ -39,7 +39,6 @@ MORE_STATISTICS = {
     "offset_expiry": ("decision", "expires_at", "expires_at_if_empty"),
     "committed_offsets": ("committed_offset", "is_orphan"),
     "group_members": ("member_epoch", "group_instance_id", "client_host", "subscribed_regex"),
-    "groups": ("group_type", "group_epoch", "is_misplaced"),
 }
 
 COMPRESSION = "zstd"

@@ -40,8 +40,7 @@ LEFT_OVER = "bytes left over"
 
 @cache
 def _readers(name: str) -> list[tuple[MessageReader, MessageReader | None]]:
-    """By version, the readers of the base and of the fields after it (None: there are none). Compiled once a process:
-    that takes as long as reading a thousand blobs, and each range of a log has its own texts."""
+    """By version, the readers of the base and of the fields after it (None: there are none), once a process."""
     message = definition(name)
     base = [field for field in message.fields if 0 in field.versions]
     added = message.fields[len(base) :]

@@ -412,9 +412,6 @@ def group_expiry(
     return table_of("group_expiry", columns, groups.num_rows, as_of=timestamp(as_of), **constants)
 
 
-# One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables.
-
-
 # The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.
 HELD_GROUPS = "held_groups"
 DECIDED_BY = {

@@ -146,10 +146,9 @@ def replay_offsets(
         part = np.repeat(np.arange(len(ranges)), [len(each) for each in folds.tables["holdings"]])
         found = Holdings(group, numbers(held["since"]), flags(held["has_committed"]), flags(held["has_pending"]))
         held = _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
-    noted_rows = pa.table(columns, schema=NOTED_PRODUCERS)
     return ReplayedOffsets(
         markers.log,
-        OffsetState(tables["offsets"], removed, noted_rows, open_rows(transactions)),
+        OffsetState(tables["offsets"], removed, pa.table(columns, schema=NOTED_PRODUCERS), open_rows(transactions)),
         np.concatenate(folds.is_pending),
         in_order(pa.concat_tables([tables["moves"], restarts])),
         tombstones,
@@ -164,8 +163,8 @@ def replay_offsets(
 def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wanted: SlotRange) -> Fold:
     """Reads and folds the slots of a range."""
     saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
-    # The records of a saved state are as its release read them. A name would keep the new ones beside their copy.
-    records = in_one_chunk(_together(saved, history_records(history.commits(wanted), release)))
+    # The records of a saved state are as its release read them.
+    records = in_one_chunk(saved, history_records(history.commits(wanted), release))
     keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
     version, is_transactional = numbers(records["value_version"], none=-1), flags(records["is_transactional"])
@@ -182,10 +181,6 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     pending = pending_values(commits, by_record, history.markers, release)
     effects = effects_of(commits, by_record, pending, release)
     return Fold(records, len(saved), commits, pending, effects, removed, slot[len(records) :])
-
-
-def _together(*parts: pa.Table) -> pa.Table:
-    return pa.concat_tables([each for each in parts if len(each)] or parts)
 
 
 def climb_events(folded: Fold, quiet: Quiet, markers: Markers) -> pa.Table:

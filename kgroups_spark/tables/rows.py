@@ -136,9 +136,12 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
-def in_one_chunk(rows: pa.Table) -> pa.Table:
-    """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
-    columns, schema = [], rows.schema
+def in_one_chunk(*parts: pa.Table) -> pa.Table:
+    """The rows of all parts with one chunk a column. A column's chunks are freed before the next column is copied, if
+    the caller has no names for the parts."""
+    columns, rows = [], pa.concat_tables([each for each in parts if len(each)] or parts)
+    del parts
+    schema = rows.schema
     while rows.num_columns:
         columns.append(pa.chunked_array([one_array(rows.column(0))]))
         rows = rows.remove_column(0)
