@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 
 from kgroups_spark.spark.interruption import how_it_ended, interruptible
@@ -44,6 +45,9 @@ def importing() -> Iterator[None]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # As tasks have it (sources/files.py): what two pools hold is not shared.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # Arrow's threads read files: in arenas of their own they would keep 25 MB, also in each process that is forked.
+    with suppress(AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).mallopt(-8, 1)  # mallopt(3): M_ARENA_MAX
     # Modules stay: looking for garbage among them, now and later, would cost a tenth of the imports.
     gc.disable()
     leave_pandas_out()

@@ -32,8 +32,14 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 ROWS_PER_GROUP = 65_536
 # A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all queries want one row.
 ROWS_PER_GROUP_OF = {"audits": 128}
-# Statistics of row groups besides those of the file: a night's rows of one group are by topic and partition.
-MORE_STATISTICS = {"offset_commits": ("topic", "partition")}
+# Statistics of row groups besides those of the file: a night's rows of one group are by topic and partition, and
+# findings ask for conditions that few offsets meet (the heads of findings/sql).
+MORE_STATISTICS = {
+    "offset_commits": ("topic", "partition"),
+    "offset_expiry": ("decision", "expires_at", "expires_at_if_empty"),
+    "committed_offsets": ("committed_offset", "is_orphan"),
+    "group_members": ("member_epoch", "group_instance_id", "client_host", "subscribed_regex"),
+}
 
 COMPRESSION = "zstd"
 

@@ -471,7 +471,7 @@ FEW_BYTES = 1 << 17
 
 
 class GroupRecordDecoder(CoordinatorRecordDecoder):
-    """Decodes the log's records one at a time, or a chunk's together; caches keys and protocol blobs."""
+    """Decodes the log's records one at a time, or a chunk's together; caches keys."""
 
     def __init__(self) -> None:
         protocols = ProtocolTexts()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
-from kgroups_spark.offsets.columns import I64, Flags, milliseconds, starts_of
+from kgroups_spark.offsets.columns import I64, Flags, compared, milliseconds, starts_of
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
 from kgroups_spark.tables.rows import by_name, flags, is_given, numbers, one_array, plain, table_of
 from kgroups_spark.tables.schemas import GROUP, SLOT
@@ -27,27 +27,34 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> I64:
     """The index of a row of the columns `among` with the same values, for each row of `wanted`; NOWHERE: there is none.
 
     A null equals nothing, as in SQL.
+
+        [(-1), (null), (5), (5)] among [(5), (-1), (null)]  ->  [1, NOWHERE, 0, 0]
     """
     if not len(wanted[0]) or not len(among[0]):
         return np.full(len(wanted[0]), NOWHERE)
-    of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
-    for column, other in zip(wanted, among, strict=True):
+    # Rows with the same values are mostly together, and are looked up once.
+    columns = [*map(one_array, wanted)]
+    heads = np.flatnonzero(starts_of(*map(_codes, columns)))
+    of_wanted, of_among = np.zeros(len(heads), np.int64), np.zeros(len(among[0]), np.int64)
+    for column, other in zip(columns, among, strict=True):
         values = one_array(other).dictionary if pa.types.is_dictionary(other.type) else pc.unique(other)
         # One number for the earlier columns' number and this column's value; NOWHERE if either is missing.
-        for number, texts in ((of_wanted, column), (of_among, other)):
+        for number, texts in ((of_wanted, column.take(pa.array(heads))), (of_among, other)):
             codes = _places(texts, values)
             number[:] = np.where((number == NOWHERE) | (codes == NOWHERE), NOWHERE, number * len(values) + codes)
         # Makes the numbers dense again, because the next column multiplies them.
         known, of_among = np.unique(of_among, return_inverse=True)
-        # Rows with the same values are mostly together, and are looked up once.
-        heads = np.flatnonzero(starts_of(of_wanted))
-        some = of_wanted[heads]
-        found = np.minimum(np.searchsorted(known, some), len(known) - 1)
-        found = np.where((some != NOWHERE) & (known[found] == some), found, NOWHERE)
-        of_wanted = np.repeat(found, np.diff(np.append(heads, len(of_wanted))))
+        found = np.minimum(np.searchsorted(known, of_wanted), len(known) - 1)
+        of_wanted = np.where((of_wanted != NOWHERE) & (known[found] == of_wanted), found, NOWHERE)
     rows = np.full(len(of_among) + 1, NOWHERE)
     rows[of_among] = np.arange(len(of_among))
-    return rows[of_wanted]
+    return np.repeat(rows[of_wanted], np.diff(np.append(heads, len(columns[0]))))
+
+
+def _codes(column: pa.Array) -> I64:
+    """A number for each row, the same for the same value."""
+    is_number = pa.types.is_integer(column.type) and not column.null_count
+    return numbers(column if is_number else column.dictionary_encode().indices, none=NOWHERE)
 
 
 def _places(column: Column, values: pa.Array) -> I64:
@@ -370,7 +377,7 @@ def group_expiry(
     last_ms = np.full(groups.num_rows + 1, NONE)
     expires_ms = numbers(milliseconds(offset_expiry["expires_at"]), none=NONE)
     has_some[group] = True
-    has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
+    has_kept[group[compared(offset_expiry["decision"], "keep") == 0]] = True
     has_timeless[group[expires_ms == NONE]] = True
     np.maximum.at(last_ms, group, expires_ms)
     last_ms = last_ms[:NOWHERE]
@@ -403,9 +410,6 @@ def group_expiry(
     }
     columns, constants = by_name(groups) | decided, {"retention_ms": retention_ms, "audit_id": audit_id}
     return table_of("group_expiry", columns, groups.num_rows, as_of=timestamp(as_of), **constants)
-
-
-# One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables.
 
 
 # The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.

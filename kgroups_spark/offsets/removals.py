@@ -242,18 +242,22 @@ def holdings(folded: Fold) -> Holdings:
                                     has_committed [False, True, False], has_pending [True, False, False]
     """
     commits, effects, pending = folded.commits, folded.effects, folded.pending
+    group_of, groups = commits.slots.group, len(commits.slots.groups)
     born = births(effects)
     gone = np.flatnonzero(commits.is_tombstone[effects.row] & (effects.before >= 0))
+    # Only a group's first offset counts, unless some of its offsets are removed.
+    group, place = group_of[commits.slot[effects.row[born]]], effects.place[born]
+    counts, first = np.zeros(groups, np.bool_), np.full(groups, NEVER)
+    counts[group_of[commits.slot[effects.row[gone]]]] = True
+    np.minimum.at(first, group, place)
+    born = born[counts[group] | (place == first[group])]
     begun = np.flatnonzero(pending.is_first)
     ended = begun[pending.until[begun] < NEVER]
     row = [effects.row[born], effects.row[gone], pending.row[begun], pending.row[ended]]
     place = [effects.place[born], effects.place[gone], commits.log_offset[pending.row[begun]], pending.until[ended]]
     sizes = [len(each) for each in row]
-    group = commits.slots.group[commits.slot[np.concatenate(row)]]
-    at = np.concatenate(place)
-    return _changes(
-        group, at, np.repeat([1, -1, 0, 0], sizes), np.repeat([0, 0, 1, -1], sizes), len(commits.slots.groups)
-    )
+    group, at = group_of[commits.slot[np.concatenate(row)]], np.concatenate(place)
+    return _changes(group, at, np.repeat([1, -1, 0, 0], sizes), np.repeat([0, 0, 1, -1], sizes), groups)
 
 
 def merged(found: Holdings, starts: Flags, groups: int) -> Holdings:

@@ -146,10 +146,9 @@ def replay_offsets(
         part = np.repeat(np.arange(len(ranges)), [len(each) for each in folds.tables["holdings"]])
         found = Holdings(group, numbers(held["since"]), flags(held["has_committed"]), flags(held["has_pending"]))
         held = _holding_rows(groups, merged(found, starts_of(part, group), len(groups)))
-    noted_rows = pa.table(columns, schema=NOTED_PRODUCERS)
     return ReplayedOffsets(
         markers.log,
-        OffsetState(tables["offsets"], removed, noted_rows, open_rows(transactions)),
+        OffsetState(tables["offsets"], removed, pa.table(columns, schema=NOTED_PRODUCERS), open_rows(transactions)),
         np.concatenate(folds.is_pending),
         in_order(pa.concat_tables([tables["moves"], restarts])),
         tombstones,
@@ -165,8 +164,7 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     """Reads and folds the slots of a range."""
     saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
     # The records of a saved state are as its release read them.
-    parts = [saved, history_records(history.commits(wanted), release)]
-    records = in_one_chunk(pa.concat_tables([each for each in parts if len(each)] or parts))
+    records = in_one_chunk(saved, history_records(history.commits(wanted), release))
     keys = [each.select([*SLOT, "log_offset"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0], history.markers.log)
     version, is_transactional = numbers(records["value_version"], none=-1), flags(records["is_transactional"])

@@ -67,10 +67,8 @@ class CommitBatches:
         self._held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
         self._waiting: list[pa.RecordBatch] = []
 
-    def add(
-        self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
-    ) -> Iterator[pa.Table]:
-        """Adds a chunk (codes are of `keys`); yields a lot once enough rows have an outcome, or need none."""
+    def add(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers) -> None:
+        """Adds a chunk (codes are of `keys`)."""
         of_rows = (each[commits.rows] for each in (records.producer_id, records.is_transactional))
         given = [(self._batch(records, commits, keys), *of_rows)]
         if self._held and len(markers):
@@ -92,6 +90,9 @@ class CommitBatches:
                     batch = with_columns(batch, outcome=outcome, marker_offset=offset)
                 batch = batch.take(pa.array(np.flatnonzero(~waits))) if waits.any() else batch
             self._waiting.append(batch)
+
+    def full(self) -> Iterator[pa.Table]:
+        """A lot, if enough rows have an outcome, or need none."""
         if sum(batch.num_rows for batch in self._waiting) >= ROWS_AT_ONCE:
             yield from self._lot()
 

@@ -106,14 +106,18 @@ class RangeDecoder:
                 if waiting and (self._is_alone or sum(len(each.records.data) for each in waiting) >= JOINED_BYTES):
                     yield from self.decoded(waiting)
                     waiting = []
+                    yield from self._commit_rows(self._batches.full())  # the chunk's columns are freed
         yield from self.decoded(waiting)
         yield from self.rest()
 
-    def rest(self) -> Iterator[Output]:
-        """The rows that wait for the end of the log, and its counts, also those of `progresses`."""
-        for table in self._batches.rest():
+    def _commit_rows(self, lots: Iterator[pa.Table]) -> Iterator[Output]:
+        for table in lots:
             self._topics.add_commits(table)
             yield "offset_commits", table
+
+    def rest(self) -> Iterator[Output]:
+        """The rows that wait for the end of the log, and its counts, also those of `progresses`."""
+        yield from self._commit_rows(self._batches.rest())
         counts = self._traffic.rows(self._context.audit_id, self._partitions)
         if counts.num_rows and self._is_new:
             yield "group_traffic", counts
@@ -127,7 +131,7 @@ class RangeDecoder:
             progress.partition_counts = fitting_partition_counts(groups[number], progress.offsets_partition)
 
     def decoded(self, chunks: Sequence[Chunk]) -> Iterator[Output]:
-        """The same of some chunks."""
+        """The same of some chunks, without the rows of offset_commits."""
         if not chunks:
             return
         read = chunks[-1].number + 1
@@ -159,9 +163,7 @@ class RangeDecoder:
                     self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
             for row, what in bad:
                 self.progresses[number[row]].quarantined[what.reason] += 1
-        for table in self._batches.add(records, commits, self._commits.keys, ends(markers, log)):
-            self._topics.add_commits(table)
-            yield "offset_commits", table
+        self._batches.add(records, commits, self._commits.keys, ends(markers, log))
         rows = HistoryRows(self._context.audit_id, log, records)
         if decoded:
             yield "group_records", rows.group_records(decoded)

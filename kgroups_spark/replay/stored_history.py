@@ -219,9 +219,12 @@ class PartReader:
         read = next((each for each in self._large if slots != EVERY_SLOT and each.has(slots.low)), EVERY_SLOT)
         if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
-            whole = in_one_chunk(pa.concat_tables(table.pieces(self.shards, read)))
-            self._last[table.label] = read, whole if len(self.shards) == 1 else sorted_by(whole, table.shard)
+            whole = pa.concat_tables(table.pieces(self.shards, read))
+            in_order = whole if len(self.shards) == 1 else sorted_by(in_one_chunk(whole), table.shard)
+            self._last[table.label] = read, in_order
         rows = self._last[table.label][1]
+        if slots == read != EVERY_SLOT:
+            del self._last[table.label]  # its only reader copies it column by column
         if only != ALL_SHARDS and len(self.shards) > 1:
             start, end = np.searchsorted(rows.column(table.shard).to_numpy(), [only, only + 1])
             rows = rows.slice(start, end - start)

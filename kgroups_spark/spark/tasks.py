@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -70,8 +70,6 @@ def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
 # Each process needs as much memory as a worker of Spark.
 MOST_PROCESSES = 8
 DIE_WITH_PARENT = 1  # prctl(2): PR_SET_PDEATHSIG
-# mallopt(3): M_ARENA_MAX. Arrow's threads read files; with arenas of their own, a process takes a sixth more memory.
-ARENAS = -8
 
 
 def _processes() -> int:
@@ -151,8 +149,6 @@ def _work(run: Task, given: Sequence[pa.Table], taken: Any, there: Any, parent: 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
-    with suppress(AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).mallopt(ARENAS, 1)
     try:
         while os.getppid() == parent:
             with taken.get_lock():

@@ -128,14 +128,19 @@ def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
     return pa.nulls(rows, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), rows)
 
 
-def one_array(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The column as one array; ChunkedArray.combine_chunks would copy even a column of one chunk."""
+    if isinstance(column, pa.Array):
+        return column
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
-def in_one_chunk(rows: pa.Table) -> pa.Table:
-    """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
-    columns, schema = [], rows.schema
+def in_one_chunk(*parts: pa.Table) -> pa.Table:
+    """The rows of all parts with one chunk a column. A column's chunks are freed before the next column is copied, if
+    the caller has no names for the parts."""
+    columns, rows = [], pa.concat_tables([each for each in parts if len(each)] or parts)
+    del parts
+    schema = rows.schema
     while rows.num_columns:
         columns.append(pa.chunked_array([one_array(rows.column(0))]))
         rows = rows.remove_column(0)

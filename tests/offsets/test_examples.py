@@ -9,6 +9,7 @@ import pytest
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets import removals
 from kgroups_spark.offsets.columns import ALONE, NEVER, Border, Places, SlotRange, number_slots, ranges_between
+from kgroups_spark.offsets.expiry import NOWHERE, rows_among
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import ALL_SLOTS, fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
@@ -75,6 +76,11 @@ def test_one_key_for_an_owner_and_a_place():
     places = Places.over(2, array(5, 9))
     assert places.keys(array(0, 1), array(9, 5)).tolist() == [4, 6]
     assert places.keys(array(0), array(NEVER)).tolist() == [places.span - 1]
+
+
+def test_rows_are_found_among_others_and_a_null_is_not():
+    wanted, among = pa.array([-1, None, 5, 5]), pa.array([5, -1, None])
+    assert rows_among([wanted], [among]).tolist() == [1, NOWHERE, 0, 0]
 
 
 def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():

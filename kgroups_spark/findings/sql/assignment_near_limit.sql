@@ -1,4 +1,4 @@
--- warning by group_members (target_partitions is not null), group_members (target_tasks is not null): a group's whole assignment is close to the broker's size limit
+-- warning by groups (group_epoch is not null): a group's whole assignment is close to the broker's size limit
 --
 -- The target assignment of {group_id}, for {members:counted member}, is about {size_bytes:size}. The coordinator writes all that
 -- changes in one batch, and with its default, message.max.bytes, a broker takes batches of 1.0 MB. If more changes at once, no

@@ -1,4 +1,4 @@
--- warning by group_members (client_host is null), group_members (client_host == ""), away_members: a member with no live client
+-- warning by group_members (client_host is null), group_members (client_host == ""), group_members (member_epoch == -2): a member with no live client
 --
 -- [Member {ghost_id}][Static member {away_id}] of {group_id}[ (and {others:counted other member})][ has {held} and nothing
 -- else: no client, no host, no subscription. Its record was written after the member was deleted. It sends no heartbeat, and
