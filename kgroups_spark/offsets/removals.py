@@ -246,11 +246,11 @@ def holdings(folded: Fold) -> Holdings:
     born = births(effects)
     gone = np.flatnonzero(commits.is_tombstone[effects.row] & (effects.before >= 0))
     # Only a group's first offset counts, unless some of its offsets are removed.
-    group, place = group_of[commits.slot[effects.row[born]]], effects.place[born]
+    group, born_at = group_of[commits.slot[effects.row[born]]], effects.place[born]
     counts, first = np.zeros(groups, np.bool_), np.full(groups, NEVER)
     counts[group_of[commits.slot[effects.row[gone]]]] = True
-    np.minimum.at(first, group, place)
-    born = born[counts[group] | (place == first[group])]
+    np.minimum.at(first, group, born_at)
+    born = born[counts[group] | (born_at == first[group])]
     begun = np.flatnonzero(pending.is_first)
     ended = begun[pending.until[begun] < NEVER]
     row = [effects.row[born], effects.row[gone], pending.row[begun], pending.row[ended]]
