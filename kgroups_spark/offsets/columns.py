@@ -60,8 +60,8 @@ class JoinedLog:
 
     def number_at(self, log_offset: I64) -> I64:
         """The number of the partition at each log offset of this log."""
-        one = np.zeros(len(log_offset), np.int64)
-        return one if len(self) == 1 else np.searchsorted(self.starts, log_offset, side="right") - 1
+        starts, offset = self.starts, log_offset
+        return np.zeros_like(offset) if len(starts) == 1 else np.searchsorted(starts, offset, side="right") - 1
 
     def place_at(self, log_offset: int) -> tuple[int, int]:
         """The offsets partition at a log offset of this log, and its own log offset there."""

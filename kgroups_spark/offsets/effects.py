@@ -228,12 +228,11 @@ def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Rele
         order = sorted_order(places.keys(commits.slot[row], place))
         row, place, by_marker = row[order], place[order], by_marker[order]
     slot, is_tombstone = commits.slot[row], commits.is_tombstone[row]
-    takes_effect = ~is_tombstone
+    takes_effect, number, starts = ~is_tombstone, np.arange(len(row)), starts_of(slot)
     if len(put) and release.commit_needs_newer_record:
         at, others = np.flatnonzero(by_marker), np.flatnonzero(~by_marker)
-        begins = np.flatnonzero(starts_of(slot) | np.concatenate([[False], is_tombstone[:-1]]))
+        begins = np.flatnonzero(starts | np.concatenate([[False], is_tombstone[:-1]]))
         takes_effect[at] &= _is_newer(at, commits.log_offset[row[at]], others, place[others], begins)
-    number, starts = np.arange(len(row)), starts_of(slot)
     # The last row of the slot that took effect counts, unless a tombstone came after it.
     last = np.maximum.accumulate(np.where(takes_effect, number, -1))
     emptied = np.where(is_tombstone, number, np.where(starts, number - 1, -1))
@@ -251,8 +250,7 @@ def _is_newer(at: I64, log_offset: I64, others: I64, log_offset_of_others: I64, 
     """Whether the record of each row `at`, put into effect by a marker, is newer than every other record of its slot
     that took effect before it and after the last tombstone. `begins`: rows that begin a slot or follow a tombstone."""
     stretch, before = np.searchsorted(begins, at, side="right") - 1, np.searchsorted(others, at)
-    # The log offsets of the others ascend, so the last one counts.
-    is_newer = np.append(-1, others)[before] < begins[stretch]
+    is_newer = np.append(-1, others)[before] < begins[stretch]  # their log offsets ascend, so the last one counts
     is_newer |= np.append(-1, log_offset_of_others)[before] < log_offset
     order = Places.over(len(begins), log_offset).keys(stretch, log_offset)
     newest = np.concatenate([[-1], np.maximum.accumulate(order)[:-1]])
