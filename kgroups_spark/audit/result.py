@@ -507,11 +507,9 @@ class LakeTables:
         return self.lake.dataset(name, paths) if paths else arrow_schema(name).empty_table()
 
     def _read_whole(self, name: str) -> pa.Table | None:
-        files = self._files(name)
-        is_small = sum(file.stats.get("numRecords", KEPT_ROWS + 1) for file in files) <= KEPT_ROWS
-        if TABLES[name].kind == "history" or not is_small:
-            return None
-        return self.lake.rows(name, files=files)
+        files, is_history = self._files(name), TABLES[name].kind == "history"
+        rows = sum(file.stats.get("numRecords", KEPT_ROWS + 1) for file in files)
+        return None if is_history or rows > KEPT_ROWS else self.lake.rows(name, files=files)
 
 
 class CurrentTables(NamedTuple):
@@ -527,12 +525,11 @@ def current_tables(left: LakeAsOfAudit) -> CurrentTables:
     """The numbers of the tables as an audit left them, without the writes of a later unfinished audit."""
     names = [name for name, table in TABLES.items() if table.kind == "current"]
     rows = {name: total_rows(left.lake.table(name).files(left.version(name))) for name in names}
-    expires = [Condition("decision", "==", "expire")]
     # All but one row of a group are misplaced, so few names are read, unless the number of partitions is unknown.
     misplaced = [Condition("is_misplaced", "==", True)], [Condition("is_misplaced", "is null")]
     odd = {row["group_id"] for each in misplaced for row in left.rows("groups", ["group_id"], each).to_pylist()}
     again = left.rows("groups", ["group_id"], [Condition("group_id", "in", sorted(odd))]).num_rows
-    expiring = left.rows("offset_expiry", ["decision"], expires).num_rows
+    expiring = left.rows("offset_expiry", ["decision"], [Condition("decision", "==", "expire")]).num_rows
     return CurrentTables(rows, expiring, rows["groups"] - again + len(odd))
 
 

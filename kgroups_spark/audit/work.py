@@ -225,9 +225,8 @@ class KnownNames:
         # If a few names of each partition leave one number, and none was misplaced, then all names fit this number.
         some = fitting_by_partition(groups, SOME_NAMES)
         is_known = pc.all(pc.equal(groups["is_misplaced"], False), skip_nulls=False, min_count=0).as_py()
-        if is_known and len(counts_in_all(some)) == 1:
-            return some
-        return fitting_by_partition(groups) or self._counts_read  # the table may have been lost
+        found = some if is_known and len(counts_in_all(some)) == 1 else fitting_by_partition(groups)
+        return found or self._counts_read  # the table may have been lost
 
     @cached_property
     def _counts_read(self) -> list[list[int]]:
