@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kgroups_spark.errors import NotReadable
+from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.replay import history_rows, range_decoder
@@ -215,12 +215,12 @@ def facts(progress):
     return {name: value for name, value in vars(progress).items() if name not in OF_ALL}
 
 
-def log_of(seeds, rng):
-    """Dense logs as partitions 3, 7, ... of one log, some of them damaged."""
+def log_of(seeds, rng, damage=0.3):
+    """Dense logs as partitions 3, 7, ... of one log, and the share of them that is damaged."""
     files = {}
     for number, seed in enumerate(seeds):
         one = dense_log(seed, 12)
-        one = damaged(one, rng) if rng.random() < 0.3 else one
+        one = damaged(one, rng) if rng.random() < damage else one
         files |= {f"__consumer_offsets-{3 + 4 * number}/{path.rsplit('/', 1)[1]}": data for path, data in one.items()}
     return files
 
@@ -233,7 +233,11 @@ def test_ranges_decoded_together_equal_each_alone(together, chosen, monkeypatch)
         seeds = [chosen.random.randrange(1 << 32) for _ in range(chosen.random.randint(2, 4))]
         files, release = log_of(seeds, chosen.random), chosen.one(("4.4", "4.0.0", "3.9", "2.8"))
         ranges = whole_ranges(files)
-        rows, progresses = decoded(files, ranges, release)
+        try:
+            rows, progresses = decoded(files, ranges, release)
+        except KgroupsError as error:  # by a damaged base offset
+            assert "which no broker writes" in str(error)
+            continue
         alone = [decoded(files, [log_range], release) for log_range in ranges]
         assert rows == sum((each for each, _ in alone), Rows()), seeds
         assert list(map(facts, progresses)) == [facts(of) for _, (of,) in alone], seeds
@@ -243,7 +247,7 @@ def test_ranges_decoded_together_equal_each_alone(together, chosen, monkeypatch)
 
 
 def test_a_partition_that_cannot_be_read_leaves_the_others(chosen):
-    files = log_of([chosen.random.randrange(1 << 32) for _ in range(3)], chosen.random)
+    files = log_of([chosen.random.randrange(1 << 32) for _ in range(3)], chosen.random, damage=0)
     ranges = whole_ranges(files)
     left = {path: data for path, data in files.items() if not path.startswith("__consumer_offsets-7/")}
     rows, progresses = decoded(left, ranges, "4.3")
