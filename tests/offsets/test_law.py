@@ -53,8 +53,8 @@ def is_between_acts(before, after):
     if not before or not after:
         return True
     is_one_batch = before[-1].batch_offset is not None and before[-1].batch_offset == after[0].batch_offset
-    last, first = ([row.log_timestamp for row in rows if row.log_timestamp is not None] for rows in (before, after))
-    return not is_one_batch and last[-1:] != first[:1]
+    times = [row.log_timestamp for row in before if row.log_timestamp is not None]
+    return not is_one_batch and after[0].log_timestamp not in (None, *times[-1:])
 
 
 def entries(state):
