@@ -60,8 +60,9 @@ class JoinedLog:
 
     def number_at(self, log_offset: I64) -> I64:
         """The number of the partition at each log offset of this log."""
-        starts, offset = self.starts, log_offset
-        return np.zeros_like(offset) if len(starts) == 1 else np.searchsorted(starts, offset, side="right") - 1
+        if len(self) == 1:
+            return np.zeros_like(log_offset)
+        return np.searchsorted(self.starts, log_offset, side="right") - 1
 
     def place_at(self, log_offset: int) -> tuple[int, int]:
         """The offsets partition at a log offset of this log, and its own log offset there."""

@@ -220,8 +220,8 @@ class PartReader:
         if table.label not in self._last or self._last[table.label][0] != read:
             self._last.pop(table.label, None)  # frees the memory before the next range is read
             whole = pa.concat_tables(table.pieces(self.shards, read))
-            in_order = whole if len(self.shards) == 1 else sorted_by(in_one_chunk(whole), table.shard)
-            self._last[table.label] = read, in_order
+            whole = whole if len(self.shards) == 1 else sorted_by(in_one_chunk(whole), table.shard)
+            self._last[table.label] = read, whole
         rows = self._last[table.label][1]
         if slots == read != EVERY_SLOT:
             del self._last[table.label]  # its only reader copies it column by column
