@@ -36,10 +36,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -48,25 +46,24 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError, reported_in_one_line
-from kgroups_spark.findings.finders import connect, has_looked
+from kgroups_spark.findings.finders import connected, has_looked
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake, named_if_lost
 from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.replaced import STATE_LOGS, Replaced, partition_of
-from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, actions_in, total_rows
+from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, TableFiles, actions_in, total_rows
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.ranges import believed_until
 from kgroups_spark.replay.shard_states import Horizons, Place, keep_states, of_groups, reduced_to
-from kgroups_spark.spark.interruption import uninterrupted
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, to_epoch_ms
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    pass
 
 
 MARKERS = "transaction_markers"
@@ -288,26 +285,24 @@ def audits_without_findings(finished: pa.Table, moment_ms: int, decided_by: int 
     return sorted(row["audit_id"] for row in old if row["audit_id"] < before)
 
 
-Files = Mapping[str, Sequence[TableFile]]
-
 # The order of rows in rewritten files.
 IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
 ROWS_AT_ONCE = 65_536
 
 
-def answer(lake: Lake, query: str, files: Files) -> list[tuple[Any, ...]]:
-    with _connected(lake, query, files) as connection:
+def answer(lake: Lake, query: str, files: TableFiles) -> list[tuple[Any, ...]]:
+    with connected("1GB", **_stored(lake, query, files)) as connection:
         return connection.execute(query).fetchall()
 
 
-def write_answer(writer: LakeWriter, name: str, query: str, rows: int, files: Files) -> list[Part]:
+def write_answer(writer: LakeWriter, name: str, query: str, rows: int, files: TableFiles) -> list[Part]:
     """The rows of a query, sorted, as parts of a table, which have at least `rows` rows each but for the last one."""
     columns = [column for column in IN_ORDER_OF if column in TABLES[name].columns.names] or ["audit_id"]
     order = ", ".join(f'"{column}" NULLS FIRST' for column in columns)
     found = list[Part | None]()
     with (
         reported_in_one_line(f"table {name}: a part could not be written"),
-        _connected(writer.lake, query, files) as connection,
+        connected("1GB", **_stored(writer.lake, query, files)) as connection,
     ):
         batches = connection.sql(f"SELECT * FROM ({query}) ORDER BY {order}").to_arrow_reader(ROWS_AT_ONCE)
         for first in batches:
@@ -324,12 +319,10 @@ def _with_next(first: pa.RecordBatch, batches: Iterable[pa.RecordBatch], rows: i
         seen += batch.num_rows
 
 
-@contextmanager
-def _connected(lake: Lake, query: str, files: Files) -> Iterator[DuckDBPyConnection]:
-    with TemporaryDirectory(prefix="kgroups-") as folder, uninterrupted(connect, folder, "1GB") as connection:
-        for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
-            connection.register(f"{STORED}{name}", lake.dataset(name, [file.path for file in files[name]]))
-        yield connection
+def _stored(lake: Lake, query: str, files: TableFiles) -> dict[str, pa.dataset.Dataset]:
+    """The tables that the query names."""
+    names = {*re.findall(rf"\b{STORED}(\w+)", query)}
+    return {f"{STORED}{name}": lake.dataset(name, [file.path for file in files[name]]) for name in names}
 
 
 # The tables in the order of their commits: markers stay with the remaining records of the others.

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,13 +18,13 @@ from kgroups_spark.audit.work import NAMES_REPORTED, AuditWork, Moment, correcti
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
 from kgroups_spark.errors import attempt
-from kgroups_spark.findings.finders import FINDINGS, connect, has_looked, look
+from kgroups_spark.findings.finders import FINDINGS, connected, has_looked, look
 from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE, finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
-from kgroups_spark.lake.store import total_rows
+from kgroups_spark.lake.store import TableFiles, total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.package_data import __version__
@@ -521,15 +520,21 @@ class CurrentTables(NamedTuple):
     groups: int = 0
 
 
-def current_tables(left: LakeAsOfAudit) -> CurrentTables:
-    """The numbers of the tables as an audit left them, without the writes of a later unfinished audit."""
+def current_files(lake: Lake, then: LakeAsOfAudit | None = None) -> TableFiles:
+    """The present files of the current tables, or those that an audit left (not a later unfinished one)."""
     names = [name for name, table in TABLES.items() if table.kind == "current"]
-    rows = {name: total_rows(left.lake.table(name).files(left.version(name))) for name in names}
+    return {name: lake.table(name).files(None if then is None else then.version(name)) for name in names}
+
+
+def current_tables(lake: Lake, files: TableFiles) -> CurrentTables:
+    rows = {name: total_rows(its) for name, its in files.items()}
+    read = partial(lake.rows, "groups", files=files["groups"], columns=["group_id"])
     # All but one row of a group are misplaced, so few names are read, unless the number of partitions is unknown.
     misplaced = [Condition("is_misplaced", "==", True)], [Condition("is_misplaced", "is null")]
-    odd = {row["group_id"] for each in misplaced for row in left.rows("groups", ["group_id"], each).to_pylist()}
-    again = left.rows("groups", ["group_id"], [Condition("group_id", "in", sorted(odd))]).num_rows
-    expiring = left.rows("offset_expiry", ["decision"], [Condition("decision", "==", "expire")]).num_rows
+    odd = {row["group_id"] for each in misplaced for row in read(conditions=each).to_pylist()}
+    again = read(conditions=[Condition("group_id", "in", sorted(odd))]).num_rows
+    expires, decided = [Condition("decision", "==", "expire")], files["offset_expiry"]
+    expiring = lake.rows("offset_expiry", files=decided, columns=["decision"], conditions=expires).num_rows
     return CurrentTables(rows, expiring, rows["groups"] - again + len(odd))
 
 
@@ -550,20 +555,18 @@ UNION ALL
 """
 
 
-def changes_since(then: LakeAsOfAudit, left: LakeAsOfAudit, now: CurrentTables) -> str:
-    """A line for people on what differs between the tables that two audits left."""
-    files = (each.lake.table("groups").files(each.version("groups")) for each in (then, left))
-    sides = (left.lake.dataset("groups", [file.path for file in its]) for its in files)
-    parts = changes(uninterrupted(changed_groups, *sides), current_tables(then), now)
-    return f"since audit {then.audit_id}: {'; '.join(parts) or 'the same groups, in the same states'}"
+def changes_since(lake: Lake, audit_id: int, then: TableFiles, now: CurrentTables) -> str:
+    """A line for people on what differs from the files that an audit left."""
+    files = then["groups"], lake.table("groups").files()
+    sides = (lake.dataset("groups", [file.path for file in its]) for its in files)
+    parts = "; ".join(changes(changed_groups(*sides), current_tables(lake, then), now))
+    return f"since audit {audit_id}: {parts or 'the same groups, in the same states'}"
 
 
 def changed_groups(before: pa.dataset.Dataset, after: pa.dataset.Dataset) -> list[tuple[Any, ...]]:
     """The rows of _CHANGES for two states of the table `groups`."""
-    with TemporaryDirectory(prefix="kgroups-") as folder, connect(folder) as connection:
-        connection.register("before", before)
-        connection.register("after", after)
-        return connection.execute(_CHANGES).fetchall()
+    with connected(before=before, after=after) as connection:
+        return uninterrupted(lambda: connection.execute(_CHANGES).fetchall())
 
 
 def changes(groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> Iterator[str]:

@@ -42,6 +42,7 @@ from kgroups_spark.audit.result import (
     Rebuilt,
     audit_state_logs,
     changes_since,
+    current_files,
     current_tables,
     find,
     ledger_facts,
@@ -56,6 +57,7 @@ from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.local import Local
+from kgroups_spark.lake.store import TableFiles
 from kgroups_spark.lake.writer import make_writable
 from kgroups_spark.replay.history_rows import COLUMNS
 from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
@@ -234,6 +236,7 @@ class Audit:
         # An unfinished audit may have left rows in the current tables, which must be deleted without new records, too.
         must_rewrite = must_rebuild or before is None or bool(claim.unfinished)
         self.has_work = must_rewrite or work.plan.is_new or work.states.is_new or _decides_otherwise(work)
+        self._then = current_files(lake, work.then) if self.has_work and before is not None else None
         self._from_history = must_rebuild
         self._rebuilt = rebuild(work) if self.has_work and (must_rebuild or work.plan.replaced) else None
 
@@ -294,8 +297,7 @@ class Audit:
             result.rows_added[FACTS] += len(work.facts)
         notes = self._notes + _ask_for_topic_offsets(work, result)
         row, facts = _finished(work, self._claim, result, notes, self._rebuilt)
-        then = work.then if self.has_work and work.before is not None else None
-        return replace(_summary(work.lake, row, then), shortfall=facts.shortfall)
+        return replace(_summary(work.lake, row, work.before, self._then), shortfall=facts.shortfall)
 
     def _take(self, step: str) -> None:
         if not self._left or self._left[0] != step:
@@ -427,13 +429,13 @@ def _decides_otherwise(work: AuditWork) -> bool:
     return then != (Moment.of(work, []).as_of_ms, work.settings.retention_ms)
 
 
-def _summary(lake: Lake, row: AuditRow, then: LakeAsOfAudit | None) -> AuditSummary:
+def _summary(lake: Lake, row: AuditRow, before: AuditRow | None, then: TableFiles | None) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
-    left = LakeAsOfAudit(lake, row.audit_id)
-    now, no_now = attempt("counting the tables", lambda: current_tables(left))
+    now, no_now = attempt("counting the tables", lambda: current_tables(lake, current_files(lake)))
     changed, no_changes = None, None
-    if then is not None and now is not None:
-        changed, no_changes = attempt("comparing with the audit before", lambda: changes_since(then, left, now))
+    if before is not None and then is not None and now is not None:
+        sides = lake, before.audit_id, then, now
+        changed, no_changes = attempt("comparing with the audit before", lambda: changes_since(*sides))
     failures = tuple(note for note in (no_now, no_changes) if note)
     return AuditSummary(row, CurrentTables() if now is None else now, changed, failures)
 
@@ -506,12 +508,13 @@ def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
             chosen_partitions=True,
             states=StatePlan(before=before),
         )
+        then = current_files(lake, work.then)
         states = audit_state_logs(work, from_history=True)
         result = AuditResult(Moment.of(work, []), states=states)
         rebuilt = rebuild(work, as_of_ms=result.moment.as_of_ms)
         complete_shares(work.writer, states.shares)
         row, _ = _finished(work, claim, result, notes, rebuilt)
-        return RebuildSummary(**vars(_summary(lake, row, work.then)))
+        return RebuildSummary(**vars(_summary(lake, row, before, then)))
 
 
 def _last_finished(lake: Lake) -> AuditRow:

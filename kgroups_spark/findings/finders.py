@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -116,8 +116,16 @@ Source: TypeAlias = pa.Table | pa.dataset.Dataset
 Made: TypeAlias = dict[str, tuple[bool, Source | None]]
 
 
-def connect(folder: str, memory: str = "160MB") -> DuckDBPyConnection:
-    """DuckDB. `folder`: for rows that do not fit into its memory."""
+@contextmanager
+def connected(memory: str = "160MB", **tables: pa.dataset.Dataset) -> Iterator[DuckDBPyConnection]:
+    """DuckDB with these tables, and with a folder for rows that do not fit into its memory."""
+    with TemporaryDirectory(prefix="kgroups-") as folder, uninterrupted(connect, folder, memory) as connection:
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        yield connection
+
+
+def connect(folder: str, memory: str) -> DuckDBPyConnection:
     import duckdb
 
     # Most of the driver's memory is for Spark: DuckDB writes rows beyond this limit to files.
@@ -309,8 +317,8 @@ def look(evidence: Evidence) -> Found:
 
 def _found(evidence: Evidence, names: Iterable[str]) -> Found:
     findings: list[Finding] = []
-    with TemporaryDirectory(prefix="kgroups-findings-") as folder, ExitStack() as stack:
-        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(uninterrupted(connect, folder)))
+    with ExitStack() as stack:
+        connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connected()))
         notes = [failure] if failure else []
         made: Made = {}
         for name in names if connection is not None else ():

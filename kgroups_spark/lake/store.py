@@ -15,7 +15,7 @@ import re
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,6 +58,9 @@ class TableFile(NamedTuple):
         """The value that all rows of the file have in the column; None: unknown, or there are several."""
         least, greatest, nulls = (self.bound(which, column) for which in ("minValues", "maxValues", "nullCount"))
         return least if least == greatest and nulls == 0 else None
+
+
+TableFiles = Mapping[str, Sequence[TableFile]]  # by table
 
 
 def total_rows(files: Iterable[TableFile]) -> int:

@@ -101,9 +101,10 @@ def test_a_signal_while_duckdb_works_ends_the_audit(
 
 def test_a_comparison_that_fails_is_a_line_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = result.CurrentTables()
-    monkeypatch.setattr("kgroups_spark.audit.run.current_tables", lambda _: tables)
+    monkeypatch.setattr("kgroups_spark.audit.run.current_files", lambda _: {})
+    monkeypatch.setattr("kgroups_spark.audit.run.current_tables", lambda *_: tables)
     monkeypatch.setattr("kgroups_spark.audit.run.changes_since", broken)
-    summary = _summary(cast(Any, None), ROW, cast(Any, tables))
+    summary = _summary(cast(Any, None), ROW, ROW, {})
     (note,) = summary.failures
     assert note.startswith("comparing with the audit before failed (ZeroDivisionError")
 

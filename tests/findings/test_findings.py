@@ -132,16 +132,16 @@ def with_tables(evidence, **tables):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_database(tmp_path_factory):
+def one_database():
     """To start DuckDB for each log takes a quarter of the time."""
-    with finders.connect(str(tmp_path_factory.mktemp("duckdb"))) as database:
+    with finders.connected() as database:
 
-        def connected(_):
+        def connect(*_):
             connection = database.cursor()
             connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
             return connection
 
-        with mock.patch.object(finders, "connect", connected):
+        with mock.patch.object(finders, "connect", connect):
             yield
 
 
