@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
@@ -9,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from kgroups_spark.errors import KgroupsError, NotReadable
-from kgroups_spark.records.batches import BatchMark
+from kgroups_spark.records.batches import MAGIC_END, MARK_BYTES, BatchMark
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.damage import LARGEST_SPAN, Bounds
 from kgroups_spark.records.segment import scan_headers
@@ -19,6 +20,7 @@ from kgroups_spark.sources.files import FileVersion, LocalFile, StoredFile, open
 
 
 LARGEST_OFFSET = (1 << 63) - 1  # that Kafka can have
+SEARCHED_AT_ONCE = 1 << 20  # bytes
 
 
 class SegmentChanged(KgroupsError):
@@ -92,13 +94,32 @@ def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_fi
         yield CheckedFile(file, segment)
 
 
-def scan_segment(segment: SegmentFile) -> tuple[BatchColumns, BatchColumns]:
-    """Headers of sound batches, and of those held back at the log's end. Raises NotReadable, SegmentChanged."""
+def scan_segment(segment: SegmentFile, first: tuple[int, int] | None = None) -> tuple[BatchColumns, BatchColumns]:
+    """Headers of sound batches, and of those held back at the log's end. Raises NotReadable, SegmentChanged. `first`:
+    the base offset and CRC of the batch from which on they are wanted; without it there are none."""
+    position, bounds = 0, segment.bounds
     try:
         with open_segment(segment) as file:
-            return scan_headers(file, end=segment.size, bounds=segment.bounds)
+            if first is not None:
+                position, bounds = _position_of(*first, file, segment.size), bounds._replace(floor=first[0])
+            return scan_headers(file, position=position, end=segment.size, bounds=bounds)
     except OSError as err:
         raise NotReadable(f"{segment.path} cannot be read: {err}") from err
+
+
+def _position_of(base_offset: int, crc: int, file: CheckedFile, end: int) -> int:
+    """The position of the last bytes before `end` that look like the header of this batch of magic 2; `end`: of none.
+    The search begins at the end, because little is after the last batch that was read."""
+    offset, magic_and_crc = struct.pack(">q", base_offset), struct.pack(">bI", 2, crc)
+    for stop in range(end, 0, -SEARCHED_AT_ONCE):
+        start = max(stop - SEARCHED_AT_ONCE, 0)
+        file.seek(start)
+        data = file.read(stop - start + MARK_BYTES)
+        at = len(data)
+        while (at := data.rfind(offset, 0, at + len(offset) - 1)) >= 0:
+            if data[at + MAGIC_END - 1 : at + MARK_BYTES] == magic_and_crc:
+                return start + at
+    return end
 
 
 class LeaderLost(NotReadable):
@@ -244,6 +265,11 @@ class PartitionLog(ABC):
     @abstractmethod
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
         """The headers of all batches that begin before `end`, in lots, the newest lot first; each in log order."""
+
+    def goes_on_from(self, base_offset: int, crc: int, end_offset: int) -> bool:
+        """Whether it is cheap to see that the log has this batch, and ends at that offset or later. If so, headers may
+        begin with the batch, in this answer."""
+        return False
 
     def missing_from(self, offset: int) -> int | None:
         """The number of offsets from `offset` on without a record; None: one would have to read everything twice."""

@@ -124,6 +124,17 @@ class SegmentLog(PartitionLog):
                 headers = self._with_last_epoch(segment)
                 yield headers[headers.base_offset < end]
 
+    def goes_on_from(self, base_offset: int, crc: int, end_offset: int) -> bool:
+        """See PartitionLog. From that batch on its segment must be sound to the end: so it is no copy of the batch in
+        a later record, and damage is looked at as a whole."""
+        segment = self.copy.segments_from(base_offset)[0]
+        headers, _ = scan_segment(segment, (base_offset, crc))
+        is_sound = base_offset in headers.base_offset[:1] and headers.position[0] + headers.size.sum() == segment.size
+        if not is_sound or headers.last_offset[-1] + 1 < end_offset:
+            return False
+        self._scanned[segment.path], self._held_back[segment.path] = headers, BatchColumns.empty()
+        return True
+
     def missing_from(self, offset: int) -> int:
         return self.end_offset - offset - int(self._headers_from(offset).record_count.sum())
 

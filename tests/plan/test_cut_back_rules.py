@@ -17,9 +17,11 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.sources import segment_log
+from kgroups_spark.sources.partition_log import scan_segment
 from kgroups_spark.tables.columns import expression_of
 from tests.lake.table_rows import rows_of
-from tests.logs.planned_batches import TOPIC_ID, commits
+from tests.logs.planned_batches import KEY, TOPIC_ID, commits, damaged
 from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
 
@@ -69,6 +71,21 @@ def planned(folder, batches, *read, starts_at=0, replaced=NOTHING, reduced_to=0,
     plan = plan_audit(segment_logs([str(folder.parent)]), last, readings=readings)
     require_readable([plan])
     return plan.partitions[0]
+
+
+def test_a_log_is_looked_at_from_the_last_batch_that_was_read_on(folder, monkeypatch):
+    """All of it if it is too short or has damage from there on, which may be a record with a copy of that batch."""
+    scans = []
+    monkeypatch.setattr(segment_log, "scan_segment", lambda *given: scans.append(given[1:]) or scan_segment(*given))
+    read, copied = progress(FIRST, SECOND), batch(5, [(KEY, SECOND)])
+    last = (read.last_batch_offset, read.last_batch_crc)
+    for second, after, more in (SECOND, LATER, []), (SECOND, copied, [()]), (damaged(SECOND), LATER, [()]):
+        plan = planned(folder, [FIRST, second, after], read)
+        assert plan.new.pieces[0].position == len(FIRST) + (second == SECOND) * len(SECOND)
+        assert scans == [(last,), *more]
+        scans.clear()
+    with pytest.raises(AnotherLog, match="ends at offset 5, the lake has read it up to 6"):
+        planned(folder, [FIRST, SECOND], read._replace(end_offset=6))
 
 
 def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder):

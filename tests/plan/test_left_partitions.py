@@ -130,10 +130,10 @@ def fail_on(broken, while_it_is, folder):
     if while_it_is == "planned":
         real_scan = segment_log.scan_segment
 
-        def scan(segment):
+        def scan(segment, *first):
             if folder in segment.path:
                 raise segment_log.NotReadable(f"{segment.path} cannot be read: [Errno 5] noise")
-            return real_scan(segment)
+            return real_scan(segment, *first)
 
         broken.setattr(segment_log, "scan_segment", scan)
         return
