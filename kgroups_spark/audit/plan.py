@@ -16,8 +16,7 @@ from kgroups_spark.audit.same_log import (
     AnotherLog,
     CutBack,
     KnownReadings,
-    is_known_end,
-    require_same_log,
+    may_go_on,
     require_same_topic,
 )
 from kgroups_spark.errors import KgroupsError, NotReadable
@@ -295,11 +294,8 @@ def _plan_partition(
         return _plan_new(log)
     try:
         require_same_topic(log, before)
-        offset, crc = before.last_batch_offset, before.last_batch_crc
-        if offset is None or crc is None or not log.goes_on_from(offset, crc, before.end_offset):
-            if is_known_end(log, before):
-                return PartitionPlan(log, log.log_start_offset, before.end_offset, None, before=before)
-            require_same_log(log, before)
+        if not may_go_on(log, before):
+            return PartitionPlan(log, log.log_start_offset, before.end_offset, None, before=before)
     except AnotherLog as refused:
         if readings is None:
             raise

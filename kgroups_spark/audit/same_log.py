@@ -190,36 +190,33 @@ def require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
         )
 
 
-def is_known_end(log: PartitionLog, before: PartitionProgress) -> bool:
-    """Whether the log's last batch, which is held back, is the lake's last one: then nothing is new. Raises NotReadable
-    if its offset is needed to tell whether this is the lake's log."""
-    held_back = log.held_back
-    if before.last_batch_crc is None or not len(held_back) or log.end_offset >= before.end_offset:
-        return False
-    if int(held_back.crc[-1]) != before.last_batch_crc:
+def may_go_on(log: PartitionLog, before: PartitionProgress) -> bool:
+    """Whether there may be something new; if not, the log's last batch, which is held back, is the lake's last one.
+    Raises NotReadable if the offset of that batch is needed to tell whether this is the lake's log.
+
+    Raises AnotherLog if the log ends before the offset read last, or if the last batch that was read is not there and
+    the log has lower leader epochs, was rewritten from some offset on, has a batch across the borders of that batch,
+    has it at a later offset, or another one in its place."""
+    offset, crc = before.last_batch_offset, before.last_batch_crc
+    if offset is None or crc is None or log.goes_on_from(offset, crc, before.end_offset):
+        return True
+    if log.end_offset < before.end_offset:
+        held_back = log.held_back
+        if not len(held_back):
+            raise MaybeCutBack(
+                f"{log.where} ends at offset {log.end_offset}, the lake has read it up to {before.end_offset}: if this "
+                "is an older copy, give a newer one"
+            )
+        if int(held_back.crc[-1]) == crc:
+            return False
         raise NotReadable(
             f"nothing confirms the offset of the last batch of {log.where}, which says "
             f"{int(held_back.base_offset[-1])}; the lake has read it up to {before.end_offset}"
         )
-    return True
-
-
-def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog if the log ends before the offset read last, or if the last batch that was read is not there
-    and the log has lower leader epochs, was rewritten from some offset on, has a batch across the borders of that
-    batch, has it at a later offset, or another one in its place."""
-    offset, crc = before.last_batch_offset, before.last_batch_crc
-    if offset is None or crc is None:
-        return
-    if log.end_offset < before.end_offset:
-        raise MaybeCutBack(
-            f"{log.where} ends at offset {log.end_offset}, the lake has read it up to {before.end_offset}: if this is "
-            "an older copy, give a newer one"
-        )
     found = log.headers_at(offset)
     at_offset = found[found.base_offset == offset]
     if (at_offset.crc == crc).any():
-        return  # the batch, and so all before it
+        return True  # the batch, and so all before it
     epoch = log.leader_epoch_after(offset)
     if before.last_leader_epoch is not None and 0 <= epoch < before.last_leader_epoch:
         raise AnotherLog(
@@ -235,6 +232,7 @@ def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
             f"this is another log: the batch at offset {offset} of {log.where} has checksum "
             f"{int(at_offset.crc[0])}, the lake has read one with {crc}; use a new lake"
         )
+    return True
 
 
 def _require_not_moved(log: PartitionLog, offset: int, before: PartitionProgress, found: BatchColumns) -> None:

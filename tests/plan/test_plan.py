@@ -279,21 +279,8 @@ def test_a_full_audit_needs_no_reason(old_log):
 
 
 # How far an audit read a partition, as the ledger has it; and the offsets that it left because they may vanish.
-BEFORE = PartitionProgress(
-    3,
-    50,
-    100,
-    records=40,
-    records_reread=7,
-    bytes=900,
-    offsets_missing=10,
-    topic_id="t",
-    lost_from=40,
-    lost_to=50,
-    last_batch_offset=98,
-    last_leader_epoch=4,
-    last_batch_crc=77,
-)
+BEFORE = PartitionProgress(3, 50, 100, records=40, records_reread=7, bytes=900, offsets_missing=10, topic_id="t")
+BEFORE = BEFORE._replace(lost_from=40, lost_to=50, last_batch_offset=98, last_leader_epoch=4, last_batch_crc=77)
 
 
 class EndedLog(SimpleNamespace):
@@ -308,13 +295,8 @@ class EndedLog(SimpleNamespace):
 
 def plan(before, **more):
     """Partition 3, from offset 100 on."""
-    facts = {
-        "partition": 3,
-        "topic_id": None,
-        "readable_to": None,
-        "end_offset": 120,
-        "newest_timestamp": None,
-    } | more.pop("log", {})
+    facts = {"partition": 3, "topic_id": None, "readable_to": None, "end_offset": 120, "newest_timestamp": None}
+    facts |= more.pop("log", {})
     return PartitionPlan(cast(PartitionLog, EndedLog(**facts)), 20, 100, None, before=before, **more)
 
 
