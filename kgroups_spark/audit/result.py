@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.audit.plan import AuditPlan, Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
@@ -528,14 +529,13 @@ def current_files(lake: Lake, then: LakeAsOfAudit | None = None) -> TableFiles:
 
 def current_tables(lake: Lake, files: TableFiles) -> CurrentTables:
     rows = {name: total_rows(its) for name, its in files.items()}
-    read = partial(lake.rows, "groups", files=files["groups"], columns=["group_id"])
-    # All but one row of a group are misplaced, so few names are read, unless the number of partitions is unknown.
-    misplaced = [Condition("is_misplaced", "==", True)], [Condition("is_misplaced", "is null")]
-    odd = {row["group_id"] for each in misplaced for row in read(conditions=each).to_pylist()}
-    again = read(conditions=[Condition("group_id", "in", sorted(odd))]).num_rows
+    read = partial(lake.rows, "groups", files=files["groups"])
+    groups = read(columns=["is_misplaced"], conditions=[Condition("is_misplaced", "==", False)]).num_rows
+    if groups < rows["groups"]:
+        groups = pc.count_distinct(read(columns=["group_id"])["group_id"]).as_py()
     expires, decided = [Condition("decision", "==", "expire")], files["offset_expiry"]
     expiring = lake.rows("offset_expiry", files=decided, columns=["decision"], conditions=expires).num_rows
-    return CurrentTables(rows, expiring, rows["groups"] - again + len(odd))
+    return CurrentTables(rows, expiring, groups)
 
 
 # The names in `before` or `after` alone, and the states of groups in both that differ: their numbers, and the first
