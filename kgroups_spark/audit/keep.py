@@ -38,7 +38,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -61,10 +61,6 @@ from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS, to_epoch_ms
-
-if TYPE_CHECKING:
-    pass
-
 
 MARKERS = "transaction_markers"
 # Tables of records of producers, and which of their rows are records.
@@ -299,15 +295,15 @@ def write_answer(writer: LakeWriter, name: str, query: str, rows: int, files: Ta
     """The rows of a query, sorted, as parts of a table, which have at least `rows` rows each but for the last one."""
     columns = [column for column in IN_ORDER_OF if column in TABLES[name].columns.names] or ["audit_id"]
     order = ", ".join(f'"{column}" NULLS FIRST' for column in columns)
-    found = list[Part | None]()
+    found = list[Part]()
     with (
         reported_in_one_line(f"table {name}: a part could not be written"),
         connected("1GB", **_stored(writer.lake, query, files)) as connection,
     ):
         batches = connection.sql(f"SELECT * FROM ({query}) ORDER BY {order}").to_arrow_reader(ROWS_AT_ONCE)
         for first in batches:
-            found.append(writer.lake.write(name, _with_next(first, batches, rows), writer.audit_id))
-    return [part for part in found if part is not None]
+            found += writer.lake.write(name, _with_next(first, batches, rows), writer.audit_id)
+    return found
 
 
 def _with_next(first: pa.RecordBatch, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -518,12 +514,9 @@ def rewrite(
     missing = rows - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {rows} rows {missing} would be missing; nothing was changed")
-    log, paths = writer.lake.table(name), {file.path for file in of_table}
-    lost = log.missing(parts)
-    if lost:
-        raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({lost[0]}); nothing was changed")
+    paths = {file.path for file in of_table}
     replace = partial(
-        log.commit,
+        writer.lake.table(name).commit,
         parts,
         by=f"kgroups-spark maintain {writer.audit_id}",
         remove=lambda file: file.path in paths,
@@ -531,8 +524,7 @@ def rewrite(
         changes_rows=changes_rows,
     )
     try:
-        operation = "replace" if changes_rows else "optimize"
-        writer.fence.commit(name, operation, lambda transaction: replace(transaction=transaction))
+        writer.fence.commit(name, "replace" if changes_rows else "optimize", lambda its: replace(transaction=its))
     except ChangedMeanwhile as meanwhile:
         raise KgroupsError(
             f"table {name}: another program rewrote its files at the same time ({meanwhile}): run maintain again"

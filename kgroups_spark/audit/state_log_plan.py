@@ -216,8 +216,7 @@ class NamingWriter(LakeWriter):
         """Rows of NAMED become one part with the names, because few transactions are open at a time."""
         if table in NAMED and self.lake.table("transactional_ids").files():
             rows = self.lake.dataset(table, [part.path for part in parts]).to_table()
-            named = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
-            parts = [named] if named else []
+            parts = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
         super().replace_parts(table, parts, keep_audit)
 
 

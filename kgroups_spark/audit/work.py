@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.audit.log_source import AuditSettings, LogSource
@@ -199,10 +198,6 @@ class KnownNames:
         for each in progress:
             names.merge(each.topics)
         return names
-
-    def topics_table(self, progress: list[RangeProgress], audit_id: int) -> pa.Table:
-        columns = ("topic_id", "topic", "seen_log_timestamp", "source")
-        return table_of_rows("topics", columns, sorted(self.topics(progress).rows()), audit_id=audit_id)
 
     @property
     def _reported_count(self) -> int | None:
@@ -456,7 +451,8 @@ def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) 
     """The tables that each audit and each rebuild rewrites."""
     for name in (*CURRENT, PREVIOUS):
         sink.replace(work.writer, name)
-    work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))
+    columns, rows = ("topic_id", "topic", "seen_log_timestamp", "source"), sorted(work.names.topics(progress).rows())
+    work.writer.replace_table("topics", table_of_rows("topics", columns, rows, audit_id=work.audit_id))
 
 
 class Moment(NamedTuple):

@@ -79,16 +79,13 @@ class LakeAsOfAudit:
         has lost."""
         if name == "audits":
             return self.ledger_version
+        log, audits = self.lake.table(name), self.lake.table("audits")
         try:
-            return self._version(name)
+            now = log.snapshot()
         except (*spark_errors(), FileNotFoundError) as error:
             if self.lake.place.has(name):
                 raise
             raise table_lost(self.lake.location, name) from error
-
-    def _version(self, name: str) -> int:
-        log, audits = self.lake.table(name), self.lake.table("audits")
-        now = log.snapshot()
         newest = newest_audit(now.last_transaction)
         if newest > self.audit_id and claim_lost(newest, audits.snapshot().last_transaction(LEDGER_APP_ID)):
             raise ledger_lost(self.lake.location, newest, self.audit_id)

@@ -311,8 +311,7 @@ def _rewrite(
 
     def write(transaction: Transaction) -> None:
         files = {file.path: file for file in log.files() if is_chosen(file)}
-        written = [lake.write(name, rows_left(file), fence.audit_id) for file in files.values()]
-        parts = [part for part in written if part is not None]
+        parts = [part for file in files.values() for part in lake.write(name, rows_left(file), fence.audit_id)]
         log.commit(parts, by=by, transaction=transaction, remove=lambda file: file.path in files, removes=len(files))
 
     fence.commit(name, operation, write)

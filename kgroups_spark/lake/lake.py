@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -127,7 +127,9 @@ class Lake:
                 require_known_version(location, lake.version)
             else:
                 lake._require_nothing_else_there()
-                lake._create_tables()
+                in_parallel([partial(lake.create_table, table) for name, table in TABLES.items() if name != "audits"])
+                # The ledger comes last: if it exists, the lake is complete.
+                lake.create_table(TABLES["audits"])
         return lake
 
     def exists(self) -> bool:
@@ -194,13 +196,13 @@ class Lake:
                     self.store.fetch(uri, here)
         return dataset_of(name, self._path(name), paths)
 
-    def write(self, name: str, rows: Iterable[pa.Table | pa.RecordBatch], audit_id: int) -> Part | None:
-        """A part with rows of the driver; None: there are none."""
+    def write(self, name: str, rows: Iterable[pa.Table | pa.RecordBatch], audit_id: int) -> list[Part]:
+        """A part with rows of the driver; none if there are no rows."""
         part = PartWriter(name, self.uri, audit_id).write(rows)
         if part and self.stand_in is not None:
             uri = f"{self._path(name)}/{part.path}"
             self.store.put(self.stand_in.path(uri), uri)
-        return part
+        return [part] if part else []
 
     def ledgers_end(self, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger's rows of the last finished audit and of later ones; all rows if none has finished. With all
@@ -247,7 +249,11 @@ class Lake:
     @cached_property
     def stand_in(self) -> StandIn | None:
         """The folder for copies of the lake's files, if the driver cannot open them by pyarrow."""
-        return None if self._reaches_files() else stand_in_for(self.uri)
+        with suppress(OSError, pa.ArrowException):
+            storage, folder = file_system(self.uri)
+            if storage.get_file_info(f"{folder}/audits/_delta_log").type == pa.fs.FileType.Directory:
+                return None
+        return stand_in_for(self.uri)
 
     def carry(self) -> None:
         """Lets Hadoop and Spark carry files to and from tasks, which do not reach them by pyarrow."""
@@ -255,14 +261,6 @@ class Lake:
 
         self.stand_in = stand_in_for(self.uri)
         self.runner = CarryingRunner(self.spark, self.stand_in, self.store)
-
-    def _reaches_files(self) -> bool:
-        try:
-            storage, folder = file_system(self.uri)
-            found = storage.get_file_info(f"{folder}/audits/_delta_log")
-        except (OSError, pa.ArrowException):
-            return False
-        return bool(found.type == pa.fs.FileType.Directory)
 
     @cached_property
     def properties(self) -> dict[str, str]:
@@ -285,11 +283,6 @@ class Lake:
                 f"the lake at {self.location} has lost its table audits, which cannot be rebuilt: restore it, or name "
                 f"{an_empty_one}"
             )
-
-    def _create_tables(self) -> None:
-        in_parallel([partial(self.create_table, table) for name, table in TABLES.items() if name != "audits"])
-        # The ledger comes last: if it exists, the lake is complete.
-        self.create_table(TABLES["audits"])
 
     def create_table(self, table: Table) -> None:
         """Creates the table, empty; does nothing if it exists."""

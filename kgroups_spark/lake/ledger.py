@@ -195,11 +195,10 @@ class Ledger:
         paths = {file.path for file in small} if len(small) >= MANY_FILES else set()
         if paths:
             rows = pa.concat_tables([self.lake.rows("audits", files=small), rows]).sort_by("audit_id")
-        part = self.lake.write("audits", [rows], audit_id)
-        assert part is not None
+        parts = self.lake.write("audits", [rows], audit_id)
         remove = (lambda file: file.path in paths) if paths else None
         by, removes = f"kgroups-spark audit {audit_id}", len(paths) if paths else None
-        log.commit([part], by=by, transaction=transaction, remove=remove, removes=removes)
+        log.commit(parts, by=by, transaction=transaction, remove=remove, removes=removes)
 
 
 def _transaction(row: AuditRow) -> Transaction:

@@ -299,8 +299,14 @@ class TableLog:
         `by` is in the commit info. `removes`: the number of files that must be there to remove (None: any number).
         `changes_rows=False`: the same rows are only in other files (Delta's dataChange), so a stream on the table sees
         nothing. Raises AlreadyWritten if the application has committed this transaction version or a later one,
-        ChangedMeanwhile if files had to be removed and another process committed meanwhile.
+        ChangedMeanwhile if files had to be removed and another process committed meanwhile, KgroupsError for a part
+        that is not there as written.
         """
+        if missing := self.missing(parts):
+            raise KgroupsError(
+                f"{len(missing)} of {len(parts)} parts that tasks wrote are not there as written ({missing[0]}); "
+                "nothing of it was committed: look at the storage"
+            )
         snapshot = self.snapshot()
         _refuse_repeated(snapshot, transaction)
         actions = [] if transaction is None else [_transaction(*transaction)]

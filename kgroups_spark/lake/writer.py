@@ -67,42 +67,31 @@ class LakeWriter:
 
     def append_table(self, table: str, rows: pa.Table) -> None:
         """Appends rows that the driver has in memory; no commit without rows."""
-        part = self.lake.write(table, [rows], self.audit_id)
-        self.append_parts(table, [part] if part else [])
+        self.append_parts(table, self.lake.write(table, [rows], self.audit_id))
 
     def replace_table(self, table: str, rows: pa.Table) -> None:
         """Replaces the table's rows by rows that the driver has in memory; an empty table and no rows: no commit."""
-        part = self.lake.write(table, [rows], self.audit_id)
-        self.replace_parts(table, [part] if part else [])
+        self.replace_parts(table, self.lake.write(table, [rows], self.audit_id))
 
     @property
     def fence(self) -> Fence:
         return Fence(self.lake, self.audit_id, self.check_claim)
 
-    def append_parts(self, table: str, parts: Sequence[Part]) -> None:
-        """Appends the rows of parts that tasks have written; no commit without parts."""
-        if parts:
-            self._commit_parts(table, "append", parts, None)
-
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
         """Replaces the table's rows by the parts'. Rows of `keep_audit` stay, and so do rows of checkpoints that are
         not a night's state. An empty table and no parts: no commit."""
-        if not parts and not self.lake.table(table).files():
-            return
-        self._commit_parts(table, "replace", parts, partial(_goes, table, keep_audit))
+        if parts or self.lake.table(table).files():
+            self.append_parts(table, parts, partial(_goes, table, keep_audit))
 
-    def _commit_parts(self, table: str, operation: str, parts: Sequence[Part], remove: Removal | None) -> None:
-        log = self.lake.table(table)
-        missing = log.missing(parts)
-        if missing:
-            raise KgroupsError(
-                f"table {table}: {len(missing)} of {len(parts)} parts that tasks wrote are not there as written "
-                f"({missing[0]}); nothing of it was committed: look at the storage"
-            )
+    def append_parts(self, table: str, parts: Sequence[Part], remove: Removal | None = None) -> None:
+        """Appends the rows of parts that tasks have written, in place of files to remove; no commit without both."""
+        if not parts and remove is None:
+            return
         by, transaction = f"kgroups-spark audit {self.audit_id}", (self.app_id, self.audit_id)
-        write = partial(log.commit, parts, by=by, transaction=transaction, remove=remove)
+        write = partial(self.lake.table(table).commit, parts, by=by, transaction=transaction, remove=remove)
         try:
             with named_if_lost(self.check_claim):
+                operation = "append" if remove is None else "replace"
                 self.lake.commit(table, operation, partial(until_nobody_interferes, write))
         except AlreadyWritten as refused:
             raise KgroupsError(

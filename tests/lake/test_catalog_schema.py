@@ -88,7 +88,7 @@ def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake):
         writer(lake, first).append_table(table, rows(first, "b"))
     assert topic_ids(lake) == ["a"]
     version = lake.table(table).snapshot().version
-    parts = [part for part in (lake.write(table, [rows(second, "c")], second),) if part]
+    parts = lake.write(table, [rows(second, "c")], second)
     writer(lake, second).replace_parts(table, parts, keep_audit=first)
     assert topic_ids(lake) == ["a", "c"]
     writer(lake, third).append_table(table, rows(third, "d"))

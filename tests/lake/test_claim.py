@@ -264,7 +264,7 @@ def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
         writer(lake, audit_id).append_table("offset_commits", rows_of("offset_commits", {"audit_id": audit_id}))
     log = lake.table("offset_commits")
     merged = lake.write("offset_commits", [lake.rows("offset_commits")], 3)
-    log.commit([merged], by="OPTIMIZE", transaction=None, remove=lambda file: True, changes_rows=False)
+    log.commit(merged, by="OPTIMIZE", transaction=None, remove=lambda file: True, changes_rows=False)
     assert len(log.files()) == 1
     assert remove_unfinished(Fence(lake, 4, lambda: None), 2) == ["offset_commits"]
     assert sorted(lake.rows("offset_commits")["audit_id"].to_pylist()) == [1, 2]

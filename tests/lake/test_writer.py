@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def replace_all(lake, audit_id, table, *rows, kept=None):
-    writer(lake, audit_id).replace_parts(table, [lake.write(table, [rows_of(table, *rows)], audit_id)], kept)
+    writer(lake, audit_id).replace_parts(table, lake.write(table, [rows_of(table, *rows)], audit_id), kept)
 
 
 def texts(lake, table, column):
@@ -38,7 +38,7 @@ def test_a_nights_state_replaces_no_permanently_kept_state(lake):
         writer(lake, 1, f"of {reason}").append_table("checkpoints", kept)
     for audit_id in (2, 3):
         rows = [{"audit_id": audit_id, "reason": reason, "payload": reason} for reason in (NIGHT, REREAD)]
-        parts = [lake.write("checkpoints", [rows_of("checkpoints", row)], audit_id) for row in rows]
+        parts = [part for row in rows for part in lake.write("checkpoints", [rows_of("checkpoints", row)], audit_id)]
         writer(lake, audit_id).replace_parts("checkpoints", parts)
     assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
 
@@ -53,7 +53,7 @@ def test_files_outside_the_bounds_are_not_read(lake, condition):
 
 
 def test_a_missing_or_incomplete_part_stops_the_commit(lake):
-    part = lake.write("topics", [rows_of("topics", {"topic_id": "t"})], 1)
+    (part,) = lake.write("topics", [rows_of("topics", {"topic_id": "t"})], 1)
     with pytest.raises(KgroupsError, match=f"1 of 1 parts .*{part.size} bytes, not {part.size + 1}.*nothing of it"):
         writer(lake, 1).append_parts("topics", [replace(part, size=part.size + 1)])
     Path(lake.location, "topics", part.path).unlink()

@@ -131,8 +131,7 @@ def _rows(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> pa.Table
 
 
 def _parts(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> list[Part]:
-    part = writer.lake.write(name, [_rows(writer, name, rows)], writer.audit_id)
-    return [part] if part is not None else []
+    return writer.lake.write(name, [_rows(writer, name, rows)], writer.audit_id)
 
 
 # Threads that run one at a time, each until its next step. A function chooses the next thread, and so the

@@ -363,8 +363,8 @@ def completed(session, folder, records, stored, versions=None):
     topics = {"topic_id": "id of gone", "topic": "gone"}
     of_lake = {"group_records": records, "group_versions": versions or [], "topics": [topics]}
     for name, rows in of_lake.items():
-        part = writer.lake.write(name, [rows_of(name, *rows)], writer.audit_id)
-        lake.table(name).commit([part] if part else [], by="t", transaction=("t", 1))
+        parts = writer.lake.write(name, [rows_of(name, *rows)], writer.audit_id)
+        lake.table(name).commit(parts, by="t", transaction=("t", 1))
     batches = [{**row, "first_offset": 1, "last_offset": 2} for row in stored]
     complete_shares(writer, [rows_of("share_partitions", *stored), rows_of("share_batches", *batches)])
     topics_of = {row["topic_id"]: row["topic"] for row in lake.rows("share_partitions").to_pylist()}
