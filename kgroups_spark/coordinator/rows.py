@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
 
 def none_if_unset(number: int | None) -> int | None:
@@ -59,10 +59,9 @@ class GroupRow(NamedTuple):
     log_timestamp: int | None = None
     is_removed: bool = False
 
-    @property
-    def version(self) -> tuple[Any, ...]:
-        """The columns whose change makes a version."""
-        return self[:-5]
+
+# Where the columns of a GroupRow end whose change makes a version.
+VERSIONED: Final = -5
 
 
 class MemberRow(NamedTuple):

@@ -12,7 +12,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import GroupRow, MemberName, MemberRow
+from kgroups_spark.coordinator.rows import VERSIONED, GroupRow, MemberName, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
 
 # The group object that a record applies to: the existing one, a new one, or one that replaces it.
@@ -103,7 +103,7 @@ def before(group: Group | None, member_id: str | None) -> Before:
         return Before(None, None, {})
     # A record replaces a classic group as a whole, so the old members are still available afterwards.
     members = {} if isinstance(group, ClassicGroup) else member_facts(group, member_id)
-    return Before(group, group.row(0).version, members)
+    return Before(group, group.row(0)[:VERSIONED], members)
 
 
 def changes(start: Before, group: Group | None, member_id: str | None, place: Place, topics: Topics) -> list[Version]:
@@ -116,7 +116,7 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
     versions: list[Version] = []
     if group is not None:
         row = group.row(0)
-        if row.version != start.row:
+        if row[:VERSIONED] != start.row:
             versions.append(_at(place, row))
     elif was is not None:
         names = (was.group_id, was.group_type, "Dead", was.is_simple)

@@ -91,19 +91,12 @@ class CommitBatches:
                 batch = batch.take(pa.array(np.flatnonzero(~waits))) if waits.any() else batch
             self._waiting.append(batch)
 
-    def full(self) -> Iterator[pa.Table]:
-        """A lot, if enough rows have an outcome, or need none."""
-        if sum(batch.num_rows for batch in self._waiting) >= ROWS_AT_ONCE:
-            yield from self._lot()
-
-    def rest(self) -> Iterator[pa.Table]:
-        """The remaining rows at the end of the range."""
-        self._waiting += [batch for batch, _ in self._held]
-        if any(batch.num_rows for batch in self._waiting):
-            yield from self._lot()
-
-    def _lot(self) -> Iterator[pa.Table]:
-        """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
+    def lot(self, *, is_end: bool = False) -> Iterator[pa.Table]:
+        """A sorted lot, if enough rows have an outcome, or need none; at the end of the range all remaining rows. It
+        comes row group by row group, so that there is no second copy of it as a whole."""
+        self._waiting += [batch for batch, _ in self._held] if is_end else ()
+        if sum(batch.num_rows for batch in self._waiting) < (1 if is_end else ROWS_AT_ONCE):
+            return
         waiting, self._waiting = self._waiting, []
         table = in_one_chunk(pa.Table.from_batches(waiting))
         waiting.clear()

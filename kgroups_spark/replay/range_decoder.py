@@ -106,18 +106,18 @@ class RangeDecoder:
                 if waiting and (self._is_alone or sum(len(each.records.data) for each in waiting) >= JOINED_BYTES):
                     yield from self.decoded(waiting)
                     waiting = []
-                    yield from self._commit_rows(self._batches.full())  # the chunk's columns are freed
+                    yield from self._commit_rows()  # the chunk's columns are freed
         yield from self.decoded(waiting)
         yield from self.rest()
 
-    def _commit_rows(self, lots: Iterator[pa.Table]) -> Iterator[Output]:
-        for table in lots:
+    def _commit_rows(self, *, is_end: bool = False) -> Iterator[Output]:
+        for table in self._batches.lot(is_end=is_end):
             self._topics.add_commits(table)
             yield "offset_commits", table
 
     def rest(self) -> Iterator[Output]:
         """The rows that wait for the end of the log, and its counts, also those of `progresses`."""
-        yield from self._commit_rows(self._batches.rest())
+        yield from self._commit_rows(is_end=True)
         counts = self._traffic.rows(self._context.audit_id, self._partitions)
         if counts.num_rows and self._is_new:
             yield "group_traffic", counts
