@@ -119,7 +119,7 @@ Made: TypeAlias = dict[str, tuple[bool, Source | None]]
 @contextmanager
 def connected(memory: str = "160MB", **tables: pa.dataset.Dataset) -> Iterator[DuckDBPyConnection]:
     """DuckDB with these tables, and with a folder for rows that do not fit into its memory."""
-    with TemporaryDirectory(prefix="kgroups-") as folder, uninterrupted(connect, folder, memory) as connection:
+    with TemporaryDirectory(prefix="kgroups-") as folder, uninterrupted(lambda: connect(folder, memory)) as connection:
         for name, rows in tables.items():
             connection.register(name, rows)
         yield connection
@@ -319,11 +319,12 @@ def _found(evidence: Evidence, names: Iterable[str]) -> Found:
     findings: list[Finding] = []
     with ExitStack() as stack:
         connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connected()))
-        notes = [failure] if failure else []
-        made: Made = {}
-        for name in names if connection is not None else ():
-            find = partial(uninterrupted, found_by_sql, name, connection, made, evidence)
-            found, failure = attempt(f"looking for {name}", find)
+        if connection is None:
+            return Found([], [str(failure)])
+        notes, made = list[str](), Made()
+        for name in names:
+            find = partial(found_by_sql, name, connection, made, evidence)
+            found, failure = attempt(f"looking for {name}", partial(uninterrupted, find))
             findings += found or []
             notes += [failure] if failure else []
     return Found(findings, notes)

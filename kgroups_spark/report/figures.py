@@ -173,12 +173,8 @@ def as_cell(value: Any, *, is_name: bool = True) -> Cell:
     return cell_text(str(value)) if is_name else printable(str(value))
 
 
-_LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")
-
-
-def has_long_word(text: str) -> bool:
-    """Whether it has a word that must break, or the table would be wider than a phone. report.js has the same rule."""
-    return _LONG_WORD.search(text) is not None
+# A word that must break, or the table would be wider than a phone. report.js has the same rule.
+LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")
 
 
 def shown(cell: Cell, kind: Kind) -> str:

@@ -19,12 +19,12 @@ import jinja2
 from kgroups_spark.package_data import package_text
 from kgroups_spark.report.figures import (
     DARK,
+    LONG_WORD,
     ROWS_SHOWN,
     Ask,
     Plot,
     Row,
     Table,
-    has_long_word,
     query,
     table,
 )
@@ -358,7 +358,7 @@ def _environment() -> jinja2.Environment:
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     environment.filters["printable"] = printable
     environment.filters["time"] = lambda moment: "?" if moment is None else format_time_for_people(moment)[:16]
-    environment.tests["long_worded"] = has_long_word
+    environment.tests["long_worded"] = LONG_WORD.search
     environment.tests["table"] = lambda figure: isinstance(figure, Table)
     environment.tests["plot"] = lambda figure: isinstance(figure, Plot)
     return environment

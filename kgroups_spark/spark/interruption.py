@@ -89,13 +89,13 @@ def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) ->
     return results[0]
 
 
-def uninterrupted(work: Callable[..., T], *arguments: object) -> T:
+def uninterrupted(work: Callable[[], T]) -> T:
     """The result of the work, or its exception; after a signal, KeyboardInterrupt once the work is done. For short work
     of DuckDB in the main thread: it turns an exception of the handler into an error of its own; its import aborts or
     drops it."""
     SIGNALS.are_held_back = True
     try:
-        return work(*arguments)
+        return work()
     finally:
         SIGNALS.are_held_back = False
         if SIGNALS.received is not None:

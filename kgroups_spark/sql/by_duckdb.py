@@ -350,7 +350,7 @@ class DuckDbReader(LakeReader):
 @contextmanager
 def _refusals(location: str) -> Iterator[None]:
     """Within the block, turns errors of DuckDB and deltalake into SqlError or KgroupsError."""
-    duckdb = uninterrupted(import_module, "duckdb")
+    duckdb = uninterrupted(lambda: import_module("duckdb"))
 
     with _delta_refusal(location):
         try:

@@ -2,7 +2,7 @@
 // Search, sort and paging of the tables. Texts come from a log: they only ever become text, never markup.
 (() => {
   const PAGE = 10;
-  const LONG_WORD = /[^\s-]{25,}/; // as figures.has_long_word
+  const LONG_WORD = /[^\s-]{25,}/; // as figures.LONG_WORD
   const grouped = new Intl.NumberFormat("en-US");
   const oneDecimal = new Intl.NumberFormat("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
