@@ -8,6 +8,7 @@ from kgroups_spark.cli.entry import importing
 
 if __name__ == "__main__":
     with importing():
+        import numpy.ma  # noqa: F401
         import pyspark.worker  # noqa: F401
         from pyspark.daemon import manager
 

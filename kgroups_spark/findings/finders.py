@@ -316,12 +316,11 @@ def look(evidence: Evidence) -> Found:
 
 
 def _found(evidence: Evidence, names: Iterable[str]) -> Found:
-    findings: list[Finding] = []
+    findings, notes, made = list[Finding](), list[str](), Made()
     with ExitStack() as stack:
         connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connected()))
         if connection is None:
             return Found([], [str(failure)])
-        notes, made = list[str](), Made()
         for name in names:
             find = partial(found_by_sql, name, connection, made, evidence)
             found, failure = attempt(f"looking for {name}", partial(uninterrupted, find))

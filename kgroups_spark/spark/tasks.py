@@ -109,6 +109,8 @@ class Processes:
         """The number and lines of each task, as they end. Raises the first error; no process is left then."""
         from multiprocessing import connection, get_context
 
+        import numpy.ma  # noqa: F401  NumPy and pyarrow load it late: each process would for itself
+
         fork, children = get_context("fork"), dict[Any, Any]()
         taken, pipes = fork.Value("i", 0), list[Any]()
         try:

@@ -126,7 +126,8 @@ def with_columns(rows: Rows, **columns: pa.Array | pa.ChunkedArray) -> Rows:
 def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
     """The same value `rows` times."""
     if value is not None and pa.types.is_integer(data_type):  # Arrow takes ten times as long
-        return pa.array(np.full(rows, value, data_type.to_pandas_dtype()))
+        values = pa.py_buffer(np.full(rows, value, data_type.to_pandas_dtype()))  # pa.array would import numpy.ma
+        return pa.Array.from_buffers(data_type, rows, [None, values])
     return pa.nulls(rows, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), rows)
 
 
