@@ -98,11 +98,11 @@ class Before(NamedTuple):
 
 
 def before(group: Group | None, member_id: str | None) -> Before:
-    """The rows that a record about `member_id` (None: about the group) may change."""
+    """The rows that a record about `member_id` (None: about the group, and no member) may change."""
     if group is None:
         return Before(None, None, {})
     # A record replaces a classic group as a whole, so the old members are still available afterwards.
-    members = {} if isinstance(group, ClassicGroup) else member_facts(group, member_id)
+    members = {} if member_id is None or isinstance(group, ClassicGroup) else member_facts(group, member_id)
     return Before(group, group.row(0)[:VERSIONED], members)
 
 
@@ -111,7 +111,7 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
     was, members_before, members_now = start.group, start.members, start.members
     if was is not group:
         members_before, members_now = _facts_to_compare(was, group)
-    elif group is not None and not isinstance(group, ClassicGroup):
+    elif group is not None and member_id is not None and not isinstance(group, ClassicGroup):
         members_now = member_facts(group, member_id)
     versions: list[Version] = []
     if group is not None:

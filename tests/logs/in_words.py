@@ -262,7 +262,7 @@ class Story:
                 self._add(member_target, {"topicPartitions": _held(partitions)}, name)
             case [name, "joins", *rest]:
                 given = {"topics": "t", **dict(each.split("=") for each in rest)}
-                fields = {FIELDS[each]: value for each, value in given.items() if each in FIELDS}
+                fields = {FIELDS.get(each, each): value for each, value in given.items() if each != "topics"}
                 fields |= OF_A_STREAMS_MEMBER if self.type == "streams" else {}
                 topics = filter(None, given["topics"].split("+"))
                 log.member(self.group, name, *topics, record_type=member, **fields)

@@ -17,7 +17,7 @@ SELECT offsets_partition, group_id, member_id, coalesce(client_id, 'None') AS cl
     ELSE format('is at epoch {}, the assignment at {}', member_epoch, assignment_epoch)
   END AS how_far
 FROM (
-  SELECT members.*, assignment_epoch, state_since AS since, coalesce(rebalance_timeout_ms, 300000) AS timeout_ms
+  SELECT members.*, assignment_epoch, state_since AS since, coalesce(rebalance_timeout_ms, 300000::BIGINT) AS timeout_ms
   FROM group_members AS members JOIN groups USING (offsets_partition, group_id)
   WHERE state = 'Reconciling' AND state_since <= $known_until
 )
