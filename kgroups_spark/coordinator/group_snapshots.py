@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
-from kgroups_spark.tables.rows import one_array
+from kgroups_spark.tables.rows import flags
 
 GROUP_METADATA = 2
 # A block has values of about this many bytes, or one larger value. With half of it, the replay of snapshots takes 4 %
@@ -206,19 +206,22 @@ def _in_lots(rows: pa.Table) -> Iterator[pa.Table]:
 
 def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[JsonRecord]]:
     """The block of the values that can be read together (None: too few bytes), and the record of each row."""
-    texts = one_array(rows.column("value")).cast(pa.string())
+    texts = rows.column("value").cast(pa.string())
     is_of_consumers = pc.starts_with(texts, CONSUMER_GROUP).fill_null(False)
-    is_snapshot = pc.and_(is_of_consumers, pc.equal(one_array(rows.column("record_type")), GROUP_METADATA))
+    is_snapshot = pc.and_(is_of_consumers, pc.equal(rows.column("record_type"), GROUP_METADATA))
     # Without escapes. As a regular expression, because match_substring takes 25 times as long.
     is_snapshot = pc.and_not(is_snapshot, pc.match_substring_regex(texts, r"\\").fill_null(False))
-    texts = texts.filter(is_snapshot)
-    if texts.nbytes < BLOCK_AT_BYTES:
+    # Run by run, because a filter would copy them several times.
+    runs = np.flatnonzero(np.diff(flags(is_snapshot), prepend=False, append=False)).reshape(-1, 2).tolist()
+    chosen = pa.chunked_array([chunk for start, end in runs for chunk in texts[start:end].chunks], pa.string())
+    if chosen.nbytes < BLOCK_AT_BYTES:
         return None, _one_by_one(rows)
+    texts = chosen.combine_chunks()
     snapshots = rows.select(["group_id", "value_version"]).filter(is_snapshot)
     columns = snapshot_columns(texts, snapshots.column("value_version").combine_chunks().cast(pa.int16()))
     block = SnapshotBlock(texts, columns.members)
     found: list[JsonRecord | None] = [None] * rows.num_rows
-    at = np.flatnonzero(is_snapshot.to_numpy(zero_copy_only=False))
+    at = np.flatnonzero(flags(is_snapshot))
     facts = zip(
         itertools.count(),
         at.tolist(),
