@@ -20,16 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.schema import MOST_FIELDS, Field, MessageReader, Truncated, base64_text, definition, reader
-from kgroups_spark.records.columns import (
-    Views,
-    binary_slices,
-    copied,
-    list_offsets,
-    ranks,
-    slice_views,
-    text_view,
-    unaligned,
-)
+from kgroups_spark.records.columns import Views, binary_slices, copy, list_offsets, ranks, unaligned, view_of, views_of
 
 # Protocol blobs in group records: messages between clients, opaque to the coordinator.
 #
@@ -142,7 +133,7 @@ SPARE = 32  # bytes readable after any position
 _LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
 _QUOTE, _BACKSLASH, _COLON = b'"\\:'
 _NUMBERS = [*map(np.array, range(SPARE))]  # NumPy takes a microsecond for a Python number, as for some hundred others
-_COMMA = np.frombuffer(text_view(b"", bytearray()) + text_view(b",", bytearray()), "V16")  # none, or one
+_COMMA = np.frombuffer(view_of(b"", bytearray()) + view_of(b",", bytearray()), "V16")  # none, or one
 _AT_ONCE = 1 << 17  # bytes that stay in a processor's cache
 _FEW = 8  # up to so many rows are faster one by one
 
@@ -237,8 +228,7 @@ class Elements(NamedTuple):
     @property
     def of_rows(self) -> Positions:
         """The same of each row's elements."""
-        ends: Positions = self.ends[np.append(0, np.cumsum(self.lengths))]
-        return ends
+        return np.asarray(self.ends[np.append(0, np.cumsum(self.lengths))])
 
 
 Pieces = list[bytes | Views | Elements]  # constants, a text for each row, elements
@@ -253,9 +243,8 @@ class Texts:
     def of_each(self, values: pa.Array, text: Callable[[Any], str]) -> Views:
         """The text of each value. They repeat, and making one costs ten times as much as looking it up."""
         encoded = values.dictionary_encode("encode")
-        made = (text_view(text(each).encode(), self._more) for each in encoded.dictionary.to_pylist())
-        views: Views = np.frombuffer(b"".join(made), "V16")[encoded.indices.to_numpy()]
-        return views
+        made = (view_of(text(each).encode(), self._more) for each in encoded.dictionary.to_pylist())
+        return np.asarray(np.frombuffer(b"".join(made), "V16")[encoded.indices.to_numpy()])
 
     def joined(self, pieces: Pieces, is_plain: NDArray[np.bool_]) -> pa.Array:
         """The text of each row; null if it is not plain, or if a piece of it is not."""
@@ -273,7 +262,7 @@ class Texts:
         """The number of quotes in constants; where the text of each row ends, after a 0; and all texts."""
         views = np.empty(int(rows.ends[-1]), "V16")
         quotes = self._fill(views, rows.ends[:-1], rows.pieces, constants)
-        texts = copied(views, self.data, self._more)
+        texts = copy(views, self.data, self._more)
         ends = np.frombuffer(texts.buffers()[1], np.int32)[rows.ends] if len(texts) else rows.ends.astype(np.int32)
         return quotes, ends, np.frombuffer(texts.buffers()[2] or b"", np.uint8)[: ends[-1]]
 
@@ -286,24 +275,19 @@ class Texts:
                 places = np.repeat(at - ends[:-1], piece.lengths) + piece.ends[:-1]
                 quotes += self._fill(views, places, piece.pieces, constants)
                 at = at + np.diff(ends)
-            elif isinstance(piece, bytes):
+                continue
+            if isinstance(piece, bytes):
                 quotes += piece.count(_QUOTE) * len(at)
-                views[at] = np.void(text_view(piece if constants else b"", self._more))
-                at = at + 1
+                views[at] = np.void(view_of(piece if constants else b"", self._more))
             else:
                 views[at] = piece
-                at = at + 1
+            at = at + 1
         return quotes
 
 
 def _is_odd(texts: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Which bytes, of other than quotes, JSON escapes or are not ASCII."""
     return np.asarray((texts - np.uint8(0x20) > 0x5E) | (texts == _BACKSLASH))
-
-
-@cache
-def _small_numbers() -> Views:
-    return np.frombuffer(b"".join(text_view(b"%d" % number, bytearray()) for number in range(4096)), "V16")
 
 
 class _Rows:
@@ -330,28 +314,24 @@ class _Rows:
     def _value(self, field: Field, version: int) -> Pieces:
         if field.is_array:
             return [b"[", self._array(field, version), b"]"]
-        if field.element in WIDTH:
-            return [self._numbers(self.integer(field.element))]
-        length = self.length("int16" if field.element == "string" else "int32", version in field.nullable)
-        is_null = length < 0
+        return self._one(field.element, version in field.nullable)
+
+    def _one(self, kind: str, is_nullable: bool) -> Pieces:
+        """A number, a text, or bytes as base64."""
+        if kind in WIDTH:
+            return [self._texts.of_each(pa.array(self.integer(kind)), str)]
+        length = self.length("int16" if kind == "string" else "int32", is_nullable)
+        is_null, start = length < 0, self.position
         if is_null.all():
             return [b"null"]
-        if field.element == "string":
-            texts = self.text(np.maximum(length, 0))
-        else:  # as base64; few values have any bytes
-            raw = binary_slices(self.data, self.position, length)
-            texts = self._texts.of_each(raw, lambda each: base64_text(each or b""))
-            self.advance(np.maximum(length, 0))
+        self.advance(np.maximum(length, 0))
+        if kind == "string":
+            texts = views_of(self.data, start, length)
+        else:  # few values have any
+            texts = self._texts.of_each(binary_slices(self.data, start, length), lambda raw: base64_text(raw or b""))
         if not is_null.any():
             return [b'"', texts, b'"']
         return [Elements.of([b"null"], is_null), Elements.of([b'"', texts[~is_null], b'"'], ~is_null)]
-
-    def _numbers(self, values: Positions) -> bytes | Views:
-        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-        if low == high:
-            return str(low).encode()
-        small = _small_numbers()
-        return small[values] if low >= 0 and high < len(small) else self._texts.of_each(pa.array(values), str)
 
     def _array(self, field: Field, version: int) -> Elements:
         """The elements, with commas between them. Moves the position after them."""
@@ -359,18 +339,12 @@ class _Rows:
         if field.element in WIDTH:
             at, row = consecutive(self.position, count, WIDTH[field.element])
             self.advance(count * WIDTH[field.element])
-            at = np.minimum(at, self.data.size - SPARE)
-            pieces = Pieces([self._numbers(unaligned(self.data, f">i{WIDTH[field.element]}")[at].astype(np.int64))])
         else:
             at, row = self.walk(field, version, count)
-            elements = _Rows(self._texts, at, self.end[row])
-            if field.fields:
-                pieces = elements.struct(field.fields, version)
-            else:
-                pieces = [b'"', elements.text(elements.length("int16", False)), b'"']
-            self.is_plain[row[~elements.is_plain]] = False
-        is_next = np.append(0, row[1:] == row[:-1])[: len(row)]
-        return Elements.of([_COMMA[is_next], *pieces], count)
+        elements = _Rows(self._texts, np.minimum(at, self.data.size - SPARE), self.end[row])
+        its = elements.struct(field.fields, version) if field.fields else elements._one(field.element, False)
+        self.is_plain[row[~elements.is_plain]] = False
+        return Elements.of([_COMMA[np.append(0, row[1:] == row[:-1])[: len(row)]], *its], count)
 
     def _blob(self, field: Field) -> Pieces:
         """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
@@ -394,9 +368,8 @@ class _Rows:
         return pieces
 
     def integer(self, kind: str) -> NDArray:
-        width = WIDTH[kind]
-        value = unaligned(self.data, f">i{width}")[self.position]
-        self.advance(width)
+        value = unaligned(self.data, f">i{WIDTH[kind]}")[self.position]
+        self.advance(WIDTH[kind])
         return value.astype(np.int64)
 
     def length(self, kind: str, is_nullable: bool) -> Positions:
@@ -412,12 +385,6 @@ class _Rows:
         if is_beyond.any():
             self.is_plain &= ~is_beyond
             self.position = np.minimum(self.position, self.data.size - SPARE)
-
-    def text(self, length: Positions) -> Views:
-        """The texts of these lengths at the position, without quotes. Moves the position after them."""
-        found = slice_views(self.data, self.position, length)
-        self.advance(length)
-        return found
 
     def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
         """The position of each element, and its row. Moves the position after the last element."""

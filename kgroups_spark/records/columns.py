@@ -170,10 +170,10 @@ def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: N
     after any start must be readable."""
     is_null = lengths < 0
     validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
-    return copied(slice_views(data, starts, lengths), data, validity=validity)
+    return copy(views_of(data, starts, lengths), data, validity=validity)
 
 
-def slice_views(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Views:
+def views_of(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Views:
     """The same as views of `data`, which is their first buffer; empty if the length is below 0."""
     views = np.empty((len(starts), 2), np.int64)
     np.maximum(lengths, 0, out=views[:, 0])
@@ -184,7 +184,7 @@ def slice_views(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDA
     return views.view("V16")[:, 0]
 
 
-def text_view(text: bytes, more: bytearray) -> bytes:
+def view_of(text: bytes, more: bytearray) -> bytes:
     """The view of one text. A long one is added to `more`, their second buffer."""
     if len(text) <= _INLINE:
         return struct.pack("<i12s", len(text), text)
@@ -192,7 +192,7 @@ def text_view(text: bytes, more: bytearray) -> bytes:
     return struct.pack("<i4xii", len(text), 1, len(more) - len(text))
 
 
-def copied(views: Views, *buffers: NDArray[np.uint8] | bytearray, validity: pa.Buffer | None = None) -> pa.BinaryArray:
+def copy(views: Views, *buffers: NDArray[np.uint8] | bytearray, validity: pa.Buffer | None = None) -> pa.BinaryArray:
     """The texts of the views."""
     parts = [validity, pa.py_buffer(views), *map(pa.py_buffer, buffers)]
     return pa.Array.from_buffers(pa.binary_view(), len(views), parts).cast(pa.binary())
