@@ -108,7 +108,7 @@ class ClassicGroup:
     def member_numbers(self) -> dict[str, int]:
         """The member's index in the value, by member id; the last index of a repeated id."""
         members = self.members_on_demand
-        ids = [member["memberId"] for member in self.member_list] if members is None else members.ids()
+        ids = [member["memberId"] for member in self.member_list] if members is None else members.texts("member_id")
         return dict(zip(ids, range(len(ids)), strict=True))
 
     def chosen(self, member_ids: Sequence[str]) -> list[int] | list[MemberName]:
@@ -265,16 +265,15 @@ def check_members(group: ClassicGroup) -> None:
     """Raises ReplayFailure if Kafka's ClassicGroup.add (GroupMetadata.add) refuses one of the value's members."""
     on_demand, members = group.members_on_demand, group.member_list
     column = on_demand.texts("group_instance_id") if on_demand else [each["groupInstanceId"] for each in members]
-    instances = [instance for instance in column if instance is not None]
-    if group.release.repeated_instance_id_fails and len(set(instances)) < len(instances):
-        instance, _ = Counter(instances).most_common(1)[0]
+    if group.release.repeated_instance_id_fails and len({*column} - {None}) < len(column) - column.count(None):
+        instance, _ = Counter(each for each in column if each is not None).most_common(1)[0]
         raise ReplayFailure(
             f"Static member with groupInstanceId={instance} cannot be added to group {group.group_id} "
             "since it is already a member."
         )
     # Kafka counts a repeated member's protocols twice, then finds none that all support and refuses the next.
     if group.release.repeated_member_id_fails and len(group.member_numbers) < len(members):
-        ids = on_demand.ids() if on_demand else [each["memberId"] for each in members]
+        ids = on_demand.texts("member_id") if on_demand else [each["memberId"] for each in members]
         if len({*ids[:-1]}) < len(ids) - 1:
             raise ReplayFailure(f"None of the protocols of a member of group {group.group_id} can be supported.")
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kgroups_spark.messages.coordinator_records import JsonRecord
 from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from kgroups_spark.records.columns import list_offsets
-from kgroups_spark.tables.rows import one_array
+from kgroups_spark.tables.rows import flags
 
 GROUP_METADATA = 2
 # A block has values of about this many bytes, or one larger value. With half of it, the replay of snapshots takes 4 %
@@ -78,7 +78,7 @@ class SnapshotBlock:
     def __init__(self, texts: pa.StringArray, members: pa.RecordBatch) -> None:
         self.members = members
         self.size_bytes = texts.nbytes + members.nbytes
-        self._texts = texts
+        self.texts = texts
         # Columns as Python lists: the replay of the block's values asks for all rows.
         self._lists: dict[str, list[Any]] | None = {}
         self._in_use: weakref.WeakSet[SnapshotMembers] = weakref.WeakSet()
@@ -88,11 +88,6 @@ class SnapshotBlock:
         members = SnapshotMembers(self, value, first, count)
         self._in_use.add(members)
         return members
-
-    def text(self, value: int) -> bytes:
-        """The JSON text of a value, in UTF-8."""
-        text: bytes = self._texts[value].as_buffer().to_pybytes()
-        return text
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
         """Rows of a column, see SnapshotMembers.texts."""
@@ -112,7 +107,7 @@ class SnapshotBlock:
             return
         rows = [np.zeros(0, np.int64), *(np.arange(m.first, m.first + len(m)) for m in in_use)]
         self.members = self.members.take(pa.array(np.concatenate(rows)))
-        self._texts = self._texts.take(pa.array([members.value for members in in_use], pa.int64()))
+        self.texts = self.texts.take(pa.array([members.value for members in in_use], pa.int64()))
         first = 0
         for number, members in enumerate(in_use):
             members.value, members.first = number, first
@@ -142,9 +137,6 @@ class SnapshotMembers:
         """A column of texts, such as `client_id`; assigned partitions as ClassicGroup.assignments has them."""
         return self.block.column(name, self.first, self._count)
 
-    def ids(self) -> list[str]:
-        return self.texts("member_id")
-
     def fingerprints(self) -> list[bytes]:
         """The JSON text of each member, without the beginning and end that all share: equal for equal members, whatever
         the version of their value."""
@@ -159,7 +151,8 @@ class SnapshotMembers:
         return None if topics.null_count else set(topics.flatten().to_pylist())
 
     def value_json(self) -> bytes:
-        return self.block.text(self.value)
+        """The JSON text of the value, in UTF-8."""
+        return bytes(self.block.texts[self.value].as_buffer())
 
     def forget(self) -> None:
         """Drops what can be computed again."""
@@ -206,30 +199,25 @@ def _in_lots(rows: pa.Table) -> Iterator[pa.Table]:
 
 def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[JsonRecord]]:
     """The block of the values that can be read together (None: too few bytes), and the record of each row."""
-    texts = one_array(rows.column("value")).cast(pa.string())
+    texts = rows.column("value").cast(pa.string())
     is_of_consumers = pc.starts_with(texts, CONSUMER_GROUP).fill_null(False)
-    is_snapshot = pc.and_(is_of_consumers, pc.equal(one_array(rows.column("record_type")), GROUP_METADATA))
+    is_snapshot = pc.and_(is_of_consumers, pc.equal(rows.column("record_type"), GROUP_METADATA))
     # Without escapes. As a regular expression, because match_substring takes 25 times as long.
     is_snapshot = pc.and_not(is_snapshot, pc.match_substring_regex(texts, r"\\").fill_null(False))
-    texts = texts.filter(is_snapshot)
-    if texts.nbytes < BLOCK_AT_BYTES:
+    # Run by run, because a filter would copy them several times.
+    runs = np.flatnonzero(np.diff(flags(is_snapshot), prepend=False, append=False)).reshape(-1, 2).tolist()
+    chosen = pa.chunked_array([chunk for start, end in runs for chunk in texts[start:end].chunks], pa.string())
+    if chosen.nbytes < BLOCK_AT_BYTES:
         return None, _one_by_one(rows)
+    texts = chosen.combine_chunks()
     snapshots = rows.select(["group_id", "value_version"]).filter(is_snapshot)
     columns = snapshot_columns(texts, snapshots.column("value_version").combine_chunks().cast(pa.int16()))
     block = SnapshotBlock(texts, columns.members)
     found: list[JsonRecord | None] = [None] * rows.num_rows
-    at = np.flatnonzero(is_snapshot.to_numpy(zero_copy_only=False))
-    facts = zip(
-        itertools.count(),
-        at.tolist(),
-        snapshots["group_id"].to_pylist(),
-        snapshots["value_version"].to_pylist(),
-        columns.is_readable.tolist(),
-        columns.values.to_pylist(),
-        columns.first_member.tolist(),
-        columns.member_count.tolist(),
-    )
-    for number, row, group_id, version, is_readable, value, first, members in facts:
+    at = np.flatnonzero(flags(is_snapshot)), columns.first_member, columns.member_count, columns.is_readable
+    lists = (each.to_pylist() for each in (*snapshots.columns, columns.values))
+    facts = zip(itertools.count(), *(each.tolist() for each in at), *lists)
+    for number, row, first, members, is_readable, group_id, version, value in facts:
         if is_readable:  # else the columns could not hold it
             value = {"protocolType": "consumer", **value, "members": block.members_of(number, first, members)}
             found[row] = JsonRecord(GROUP_METADATA, group_id, None, None, version, value)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.schema import MOST_FIELDS, Field, MessageReader, Truncated, base64_text, definition, reader
-from kgroups_spark.records.columns import binary_slices, list_offsets, ranks, unaligned
+from kgroups_spark.records.columns import Views, binary_slices, copy, list_offsets, ranks, unaligned, view_of, views_of
 
 # Protocol blobs in group records: messages between clients, opaque to the coordinator.
 #
@@ -126,7 +126,6 @@ class ProtocolTexts:
 
 
 Positions = NDArray[np.int64]
-Pieces = list[str | pa.Array]  # of the text of each row; some are the same in all rows
 # Bytes of fixed width, then a length (its unpacker and its width), then that many items of a width.
 Step = tuple[int, Callable[..., tuple[int]], int, int]
 WIDTH = {"int16": 2, "int32": 4, "int64": 8}
@@ -134,86 +133,9 @@ SPARE = 32  # bytes readable after any position
 _LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
 _QUOTE, _BACKSLASH, _COLON = b'"\\:'
 _NUMBERS = [*map(np.array, range(SPARE))]  # NumPy takes a microsecond for a Python number, as for some hundred others
+_COMMA = np.frombuffer(view_of(b"", bytearray()) + view_of(b",", bytearray()), "V16")  # none, or one
+_AT_ONCE = 1 << 17  # bytes that stay in a processor's cache
 _FEW = 8  # up to so many rows are faster one by one
-
-
-class LockStep:
-    """Rows of one layout: the position and the end of each, and whether it is plain so far. If not, its values are
-    meaningless; its position stays within the buffer."""
-
-    def __init__(self, data: NDArray[np.uint8], position: Positions, end: Positions) -> None:
-        self.data = data
-        self.position = position
-        self.end = end
-        self.is_plain = np.ones(len(position), np.bool_)
-
-    def integer(self, kind: str) -> NDArray:
-        width = WIDTH[kind]
-        value = unaligned(self.data, f">i{width}")[self.position]
-        self.advance(width)
-        return value.astype(np.int64)
-
-    def length(self, kind: str, is_nullable: bool) -> Positions:
-        """The lengths at the position; -1 (null) only if nullable. An impossible one: 0, and the row is not plain."""
-        length = self.integer(kind)
-        is_wrong = (length > self.end - self.position) | (length < (-1 if is_nullable else 0))
-        self.is_plain &= ~is_wrong
-        return np.where(is_wrong, 0, length)
-
-    def advance(self, width: int | Positions) -> None:
-        self.position = self.position + width
-        is_beyond = self.position > self.end
-        if is_beyond.any():
-            self.is_plain &= ~is_beyond
-            self.position = np.minimum(self.position, self.data.size - SPARE)
-
-    def text(self, length: Positions) -> pa.Array:
-        """The texts of these lengths at the position, without quotes. Moves the position after them."""
-        raw = binary_slices(self.data, self.position, length)
-        self.advance(length)
-        offsets = np.frombuffer(raw.buffers()[1], np.int32)[: len(raw) + 1] if len(raw) else np.zeros(1, np.int32)
-        found = np.frombuffer(raw.buffers()[2] or b"", np.uint8)[: offsets[-1]]
-        is_odd = (found - np.uint8(0x20) > 0x5E) | (found == _QUOTE) | (found == _BACKSLASH)  # escaped, or not ASCII
-        if is_odd.any():
-            self.is_plain[np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1] = False
-            raw = pc.if_else(pa.array(self.is_plain), raw, b"")
-        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())  # cast would check that it is UTF-8
-
-    def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
-        """The position of each element, and its row. Moves the position after the last element."""
-        first = np.cumsum(count) - count
-        limit = np.array(self.data.size - SPARE)
-        at = np.full(int(count.sum()), limit, np.int64)
-        steps, active, i = _steps(field, version), np.flatnonzero(count > 0), 0
-        lengths = {width: unaligned(self.data, f">i{width}") for width in _LENGTHS}
-        position = self.position.copy()
-        while active.size > _FEW:
-            here = position[active]
-            at[first[active] + i] = here
-            position[active] = _skip(lengths, steps, here, limit)
-            i += 1
-            active = active[(count[active] > i) & (position[active] < self.end[active])]
-        for row in active.tolist():
-            elements = range(int(first[row]) + i, int(first[row] + count[row]))
-            position[row] = self._walk_one(steps, elements, at, int(position[row]), int(self.end[row]))
-        self.position = position
-        self.advance(0)
-        return at, np.repeat(np.arange(len(count)), count)
-
-    def _walk_one(self, steps: list[Step], elements: range, at: Positions, position: int, end: int) -> int:
-        """The same for one row's `elements`, which begin at `position`."""
-        data, limit, found = self.data.data, self.data.size - SPARE, []
-        for _ in elements:
-            if position >= end:
-                break
-            found.append(position)
-            for skipped, unpack, width, scale in steps:
-                position = min(position + skipped, limit)
-                (length,) = unpack(data, position)
-                position += width + max(length, 0) * scale
-            position = min(position, limit)
-        at[elements.start : elements.start + len(found)] = found
-        return position
 
 
 def _skip(lengths: dict[int, NDArray], steps: list[Step], position: Positions, limit: NDArray[np.int64]) -> Positions:
@@ -254,9 +176,10 @@ def consecutive(start: Positions, count: Positions, width: int) -> tuple[Positio
 
 
 # GroupMetadata values of consumer groups as JSON texts, many together in lock-step; all elements of one kind are read
-# as one column and joined by Arrow, according to the definitions. Only plain values are read: at most MOST_FIELDS
-# bytes, versions 0 to 3, protocol type `consumer`, blobs that are read to their last byte, no bytes left over. Others
-# are null, for the record-by-record readers, which give the same texts for plain values.
+# as one column, according to the definitions. A text consists of pieces, and Arrow copies all pieces of all texts at
+# once. Only plain values are read: at most MOST_FIELDS bytes, versions 0 to 3, protocol type `consumer`, blobs that are
+# read to their last byte, no bytes left over. Others are null, for the record-by-record readers, which give the same
+# texts for plain values.
 
 
 PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
@@ -273,89 +196,155 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
     begins = (lengths >= 2 + len(PLAIN_START)) & (lengths <= MOST_FIELDS) & (head[:, 0] == 0)
     begins &= (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 1] < len(PLAIN_VERSIONS))
     version = np.where(begins, head[:, 1].astype(np.int64), -1)
-    chosen, texts = [], []
-    for one in np.unique(version[version >= 0]).tolist():
+    texts, pieces, is_plain = Texts(data), Pieces(), begins
+    for one in np.unique(version[begins]).tolist():
         rows = np.flatnonzero(version == one)
-        read = _Rows(data, starts[rows] + 2, starts[rows] + lengths[rows])
-        text = _joined(read.struct(message.fields, one))
-        is_plain = read.is_plain & (read.position == read.end)
-        chosen.append(rows[is_plain])
-        texts.append(text if is_plain.all() else text.filter(pa.array(is_plain)))
-    return _scattered(len(starts), chosen, texts)
+        read = _Rows(texts, starts[rows] + 2, starts[rows] + lengths[rows])
+        pieces.append(Elements.of(read.struct(message.fields, one), version == one))
+        is_plain[rows] = read.is_plain & (read.position == read.end)
+    return texts.joined(pieces, is_plain)
 
 
-def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.Array:
-    """The texts at their rows (each list ascending); null in all other rows."""
-    if not rows:
-        return pa.nulls(count, pa.string())
-    if len(rows[-1]) == count:  # all rows: no copy is needed
-        return texts[-1]
-    place = np.full(count, -1, np.int64)
-    all_rows = np.concatenate(rows)
-    place[all_rows] = np.arange(len(all_rows))
-    return pa.concat_arrays(texts).take(pa.array(place, mask=place < 0))
+class Elements(NamedTuple):
+    """`lengths[i]` elements in row i, each of these pieces. `ends`: the number of pieces up to the end of each element,
+    after a 0."""
+
+    pieces: Pieces
+    lengths: Positions
+    ends: Positions
+
+    @classmethod
+    def of(cls, pieces: Pieces, count: NDArray[np.integer] | NDArray[np.bool_]) -> Elements:
+        """Neighbouring constants become one."""
+        merged, size = Pieces(), np.zeros(int(count.sum()), np.int64)
+        for piece in pieces:
+            if merged and isinstance(piece, bytes) and isinstance(merged[-1], bytes):
+                merged[-1] += piece
+            else:
+                merged.append(piece)
+                size += np.diff(piece.of_rows) if isinstance(piece, Elements) else 1
+        return cls(merged, count.astype(np.int64), np.append(0, np.cumsum(size)))
+
+    @property
+    def of_rows(self) -> Positions:
+        """The same of each row's elements."""
+        return np.asarray(self.ends[np.append(0, np.cumsum(self.lengths))])
 
 
-class _Rows(LockStep):
-    """Rows whose fields are read as JSON texts."""
+Pieces = list[bytes | Views | Elements]  # constants, a text for each row, elements
 
-    def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> Pieces:
+
+class Texts:
+    """Makes texts from pieces that are in `data`, or are made here."""
+
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self.data, self._more = data, bytearray()
+
+    def of_each(self, values: pa.Array, text: Callable[[Any], str]) -> Views:
+        """The text of each value. They repeat, and making one costs ten times as much as looking it up."""
+        encoded = values.dictionary_encode("encode")
+        made = (view_of(text(each).encode(), self._more) for each in encoded.dictionary.to_pylist())
+        return np.asarray(np.frombuffer(b"".join(made), "V16")[encoded.indices.to_numpy()])
+
+    def joined(self, pieces: Pieces, is_plain: NDArray[np.bool_]) -> pa.Array:
+        """The text of each row; null if it is not plain, or if a piece of it is not."""
+        rows = Elements.of(pieces, np.ones(len(is_plain), np.int64))
+        quotes, ends, found = self._copied(rows)
+        lots = [found[at : at + _AT_ONCE] for at in range(0, len(found), _AT_ONCE)]
+        if sum(np.count_nonzero(lot == _QUOTE) for lot in lots) != quotes or any(_is_odd(lot).any() for lot in lots):
+            _, borders, pieces_alone = self._copied(rows, constants=False)
+            odd = np.flatnonzero(_is_odd(pieces_alone) | (pieces_alone == _QUOTE))
+            is_plain[np.searchsorted(borders, odd, side="right") - 1] = False
+        validity = pa.py_buffer(np.packbits(is_plain, bitorder="little"))
+        return pa.Array.from_buffers(pa.string(), len(is_plain), [validity, pa.py_buffer(ends), pa.py_buffer(found)])
+
+    def _copied(self, rows: Elements, *, constants: bool = True) -> tuple[int, NDArray[np.int32], NDArray[np.uint8]]:
+        """The number of quotes in constants; where the text of each row ends, after a 0; and all texts."""
+        views = np.empty(int(rows.ends[-1]), "V16")
+        quotes = self._fill(views, rows.ends[:-1], rows.pieces, constants)
+        texts = copy(views, self.data, self._more)
+        ends = np.frombuffer(texts.buffers()[1], np.int32)[rows.ends] if len(texts) else rows.ends.astype(np.int32)
+        return quotes, ends, np.frombuffer(texts.buffers()[2] or b"", np.uint8)[: ends[-1]]
+
+    def _fill(self, views: Views, at: Positions, pieces: Pieces, constants: bool) -> int:
+        """Puts the pieces of each row at its place in `views`. Returns the number of quotes in constants."""
+        quotes = 0
+        for piece in pieces:
+            if isinstance(piece, Elements):
+                ends = piece.of_rows
+                places = np.repeat(at - ends[:-1], piece.lengths) + piece.ends[:-1]
+                quotes += self._fill(views, places, piece.pieces, constants)
+                at = at + np.diff(ends)
+                continue
+            if isinstance(piece, bytes):
+                quotes += piece.count(_QUOTE) * len(at)
+                views[at] = np.void(view_of(piece if constants else b"", self._more))
+            else:
+                views[at] = piece
+            at = at + 1
+        return quotes
+
+
+def _is_odd(texts: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which bytes, of other than quotes, JSON escapes or are not ASCII."""
+    return np.asarray((texts - np.uint8(0x20) > 0x5E) | (texts == _BACKSLASH))
+
+
+class _Rows:
+    """Rows of one layout that are read as JSON texts: the position and the end of each, and whether it is plain so far.
+    If not, its values are meaningless; its position stays within the buffer."""
+
+    def __init__(self, texts: Texts, position: Positions, end: Positions) -> None:
+        self._texts, self.data = texts, texts.data
+        self.position = position
+        self.end = end
+        self.is_plain = np.ones(len(position), np.bool_)
+
+    def struct(self, fields: Sequence[Field], version: int, first: bytes = b"{") -> Pieces:
         """The JSON object of the fields. Moves the position after them."""
-        pieces: Pieces = [first]
+        pieces = Pieces([first])
         for field in fields:
             if field.name in _BLOBS:
-                pieces += [*self._blob(field), ","]
+                pieces += [*self._blob(field), b","]
                 continue
-            pieces.append(f'"{field.name}":')
-            if version in field.versions:
-                pieces += self._value(field, version)
-            else:
-                pieces.append(orjson.dumps(field.default).decode())
-            pieces.append(",")
-        return [*pieces[:-1], "}"]
+            value = self._value(field, version) if version in field.versions else [orjson.dumps(field.default)]
+            pieces += [f'"{field.name}":'.encode(), *value, b","]
+        return [*pieces[:-1], b"}"]
 
     def _value(self, field: Field, version: int) -> Pieces:
         if field.is_array:
-            return ["[", self._array(field, version), "]"]
-        if field.element in WIDTH:
-            values = self.integer(field.element)
-            is_one = len(values) and (values == values[0]).all()
-            return [str(values[0]) if is_one else _number_texts(values)]
-        length = self.length("int16" if field.element == "string" else "int32", version in field.nullable)
-        if (length < 0).all():
-            return ["null"]
-        if field.element != "string":
-            return [self._base64(length)]
-        pieces: Pieces = ['"', self.text(np.maximum(length, 0)), '"']
-        return pieces if (length >= 0).all() else [pc.if_else(pa.array(length < 0), "null", _joined(pieces))]
+            return [b"[", self._array(field, version), b"]"]
+        return self._one(field.element, version in field.nullable)
 
-    def _base64(self, length: Positions) -> pa.Array:
-        """The bytes of that length at the position, as base64 in quotes, or null. Few values have any."""
-        raw = binary_slices(self.data, self.position, length)
+    def _one(self, kind: str, is_nullable: bool) -> Pieces:
+        """A number, a text, or bytes as base64."""
+        if kind in WIDTH:
+            return [self._texts.of_each(pa.array(self.integer(kind)), str)]
+        length = self.length("int16" if kind == "string" else "int32", is_nullable)
+        is_null, start = length < 0, self.position
+        if is_null.all():
+            return [b"null"]
         self.advance(np.maximum(length, 0))
-        encoded = raw.dictionary_encode()
-        texts = pa.array([f'"{base64_text(one)}"' for one in encoded.dictionary.to_pylist()], pa.string())
-        return texts.take(encoded.indices).fill_null("null")
+        if kind == "string":
+            texts = views_of(self.data, start, length)
+        else:  # few values have any
+            texts = self._texts.of_each(binary_slices(self.data, start, length), lambda raw: base64_text(raw or b""))
+        if not is_null.any():
+            return [b'"', texts, b'"']
+        return [Elements.of([b"null"], is_null), Elements.of([b'"', texts[~is_null], b'"'], ~is_null)]
 
-    def _array(self, field: Field, version: int) -> pa.Array:
-        """The elements, joined by commas. Moves the position after them."""
+    def _array(self, field: Field, version: int) -> Elements:
+        """The elements, with commas between them. Moves the position after them."""
         count = self.length("int32", is_nullable=False)
         if field.element in WIDTH:
             at, row = consecutive(self.position, count, WIDTH[field.element])
             self.advance(count * WIDTH[field.element])
-            at = np.minimum(at, self.data.size - SPARE)
-            return _lists(_number_texts(unaligned(self.data, f">i{WIDTH[field.element]}")[at].astype(np.int64)), count)
-        at, row = self.walk(field, version, count)
-        elements = _Rows(self.data, at, self.end[row])
-        if field.fields:
-            pieces = elements.struct(field.fields, version)
-            joined = _long_lists(pieces, count) if field.name == "members" else _lists(_joined(pieces), count)
         else:
-            texts = elements.text(elements.length("int16", False))
-            joined = _joined(['"', _lists(texts, count, '","'), '"'])
-            joined = pc.if_else(pa.array(count > 0), joined, "") if (count == 0).any() else joined
+            at, row = self.walk(field, version, count)
+        elements = _Rows(self._texts, np.minimum(at, self.data.size - SPARE), self.end[row])
+        its = elements.struct(field.fields, version) if field.fields else elements._one(field.element, False)
         self.is_plain[row[~elements.is_plain]] = False
-        return joined
+        return Elements.of([_COMMA[np.append(0, row[1:] == row[:-1])[: len(row)]], *its], count)
 
     def _blob(self, field: Field) -> Pieces:
         """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
@@ -366,52 +355,72 @@ class _Rows(LockStep):
         version = np.where(length >= 2, unaligned(self.data, ">i2")[start].astype(np.int64), -1)
         is_empty = length == 0
         self.is_plain &= is_empty | ((version >= 0) & (version < len(message.versions)))
-        chosen = [np.flatnonzero(is_empty)]
-        texts = [pa.array([f'"{field.name}Raw":""']).take(pa.array(np.zeros(len(chosen[0]), np.int64)))]
+        pieces = Pieces([Elements.of([f'"{field.name}Raw":""'.encode()], is_empty)])
         for one in np.unique(version[self.is_plain & ~is_empty]).tolist():
-            rows = np.flatnonzero((version == one) & self.is_plain & ~is_empty)
-            blob = _Rows(self.data, start[rows] + 2, end[rows])
-            pieces = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},')
+            chosen = (version == one) & self.is_plain & ~is_empty
+            rows = np.flatnonzero(chosen)
+            blob = _Rows(self._texts, start[rows] + 2, end[rows])
+            its = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},'.encode())
             self.is_plain[rows[~blob.is_plain | (blob.position != blob.end)]] = False
             if len(rows) == len(length):
-                return pieces
-            chosen.append(rows)
-            texts.append(_joined(pieces))
-        return [_scattered(len(length), chosen, texts).fill_null("")]
+                return its
+            pieces.append(Elements.of(its, chosen))
+        return pieces
 
+    def integer(self, kind: str) -> NDArray:
+        value = unaligned(self.data, f">i{WIDTH[kind]}")[self.position]
+        self.advance(WIDTH[kind])
+        return value.astype(np.int64)
 
-def _number_texts(values: NDArray[np.int64]) -> pa.Array:
-    """Numbers as text. They repeat, and printing one costs ten times as much as looking it up."""
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if high - low <= len(values):
-        return pa.array(np.arange(low, high + 1)).cast(pa.string()).take(pa.array(values - low))
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.dictionary.cast(pa.string()).take(encoded.indices)
+    def length(self, kind: str, is_nullable: bool) -> Positions:
+        """The lengths at the position; -1 (null) only if nullable. An impossible one: 0, and the row is not plain."""
+        length = self.integer(kind)
+        is_wrong = (length > self.end - self.position) | (length < (-1 if is_nullable else 0))
+        self.is_plain &= ~is_wrong
+        return np.where(is_wrong, 0, length)
 
+    def advance(self, width: int | Positions) -> None:
+        self.position = self.position + width
+        is_beyond = self.position > self.end
+        if is_beyond.any():
+            self.is_plain &= ~is_beyond
+            self.position = np.minimum(self.position, self.data.size - SPARE)
 
-def _lists(texts: pa.Array, count: Positions, separator: str = ",") -> pa.Array:
-    """Consecutive texts joined, `count[i]` of them in row i."""
-    return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), separator)
+    def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
+        """The position of each element, and its row. Moves the position after the last element."""
+        first = np.cumsum(count) - count
+        limit = np.array(self.data.size - SPARE)
+        at = np.full(int(count.sum()), limit, np.int64)
+        steps, active, i = _steps(field, version), np.flatnonzero(count > 0), 0
+        lengths = {width: unaligned(self.data, f">i{width}") for width in _LENGTHS}
+        position = self.position.copy()
+        while active.size > _FEW:
+            here = position[active]
+            at[first[active] + i] = here
+            position[active] = _skip(lengths, steps, here, limit)
+            i += 1
+            active = active[(count[active] > i) & (position[active] < self.end[active])]
+        for row in active.tolist():
+            elements = range(int(first[row]) + i, int(first[row] + count[row]))
+            position[row] = self._walk_one(steps, elements, at, int(position[row]), int(self.end[row]))
+        self.position = position
+        self.advance(0)
+        return at, np.repeat(np.arange(len(count)), count)
 
-
-def _long_lists(elements: Pieces, count: Positions) -> pa.Array:
-    """The same of long texts, which are not copied again: with its comma each one begins where the last one ended."""
-    offsets = list_offsets(count).to_numpy()
-    is_first = np.isin(np.arange(offsets[-1]), offsets)
-    texts = _joined([pa.array([",", ""]).take(pa.array(is_first.astype(np.int8))), *elements])
-    ends = np.frombuffer(texts.buffers()[1], np.int32)[offsets] if len(texts) else np.zeros(len(offsets), np.int32)
-    return pa.Array.from_buffers(pa.string(), len(count), [None, pa.py_buffer(ends), texts.buffers()[2]])
-
-
-def _joined(pieces: Pieces) -> pa.Array:
-    """The pieces, one after the other in each row. Neighbouring constants become one."""
-    merged: Pieces = []
-    for piece in pieces:
-        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
-            merged[-1] += piece
-        else:
-            merged.append(piece)
-    return pc.binary_join_element_wise(*merged, "")
+    def _walk_one(self, steps: list[Step], elements: range, at: Positions, position: int, end: int) -> int:
+        """The same for one row's `elements`, which begin at `position`."""
+        data, limit, found = self.data.data, self.data.size - SPARE, []
+        for _ in elements:
+            if position >= end:
+                break
+            found.append(position)
+            for skipped, unpack, width, scale in steps:
+                position = min(position + skipped, limit)
+                (length,) = unpack(data, position)
+                position += width + max(length, 0) * scale
+            position = min(position, limit)
+        at[elements.start : elements.start + len(found)] = found
+        return position
 
 
 # GroupMetadata values of consumer groups as columns, from their JSON texts: one row per value, one per member.

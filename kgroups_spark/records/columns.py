@@ -157,27 +157,45 @@ def _slice(data: NDArray[np.uint8], start: int, length: int) -> bytes | None:
 # Arrow arrays built and sorted without a Python loop: slices of one buffer, ranks of texts, list offsets.
 
 
-_INLINE = 12  # a binary view of up to 12 bytes holds them itself
+# Arrow's views of texts that lie in buffers, 16 bytes each: int32 length, then the text if that is at most 12, else its
+# first 4 bytes, int32 buffer, int32 position in it. First bytes, and zeros after short texts, are only for comparisons:
+# a copy reads neither.
+Views = NDArray[np.void]
+_INLINE = 12
+_SHORT = np.dtype([("length", "<i4"), ("text", f"V{_INLINE}")])
 
 
 def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.BinaryArray:
     """data[start : start + length] of each row, copied; null if the length is below 0. At most 2 GiB in all. 12 bytes
-    after any start must be readable.
-
-    The layout is Arrow's variable-size binary view: int32 length, first 4 bytes, int32 buffer, int32 position in it.
-    First bytes, and zeros after short values, are only for comparisons: a copy reads neither.
-    """
+    after any start must be readable."""
     is_null = lengths < 0
+    validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
+    return copy(views_of(data, starts, lengths), data, validity=validity)
+
+
+def views_of(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Views:
+    """The same as views of `data`, which is their first buffer; empty if the length is below 0."""
     views = np.empty((len(starts), 2), np.int64)
     np.maximum(lengths, 0, out=views[:, 0])
     np.left_shift(starts, 32, out=views[:, 1])
     short = np.flatnonzero(lengths <= _INLINE)
     if short.size:
-        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view(np.int32)
-        views.view(np.int32)[short, 1:] = inline.reshape(-1, 3)
-    validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
-    array = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(views), pa.py_buffer(data)])
-    return array.cast(pa.binary())
+        views.view(_SHORT)["text"][short, 0] = unaligned(data, f"V{_INLINE}")[starts[short]]
+    return views.view("V16")[:, 0]
+
+
+def view_of(text: bytes, more: bytearray) -> bytes:
+    """The view of one text. A long one is added to `more`, their second buffer."""
+    if len(text) <= _INLINE:
+        return struct.pack("<i12s", len(text), text)
+    more += text
+    return struct.pack("<i4xii", len(text), 1, len(more) - len(text))
+
+
+def copy(views: Views, *buffers: NDArray[np.uint8] | bytearray, validity: pa.Buffer | None = None) -> pa.BinaryArray:
+    """The texts of the views."""
+    parts = [validity, pa.py_buffer(views), *map(pa.py_buffer, buffers)]
+    return pa.Array.from_buffers(pa.binary_view(), len(views), parts).cast(pa.binary())
 
 
 def unaligned(data: NDArray[np.uint8], dtype: str) -> NDArray:

@@ -133,8 +133,8 @@ def in_blocks(records, size_bytes=1 << 20):
 
 
 def reported_of(members):
-    texts = map(members.texts, ("group_instance_id", "assigned_partitions"))
-    return (members.ids(), members.fingerprints(), *texts, members.value_json(), list(members), len(members))
+    texts = map(members.texts, ("member_id", "group_instance_id", "assigned_partitions"))
+    return (members.fingerprints(), *texts, members.value_json(), list(members), len(members))
 
 
 def test_a_block_keeps_only_the_members_in_use():
@@ -185,4 +185,4 @@ def test_different_members_have_different_fingerprints_and_equal_ones_the_same(o
     found = first.fingerprints()
     assert found == second.fingerprints()
     assert len(found) == 4 and len(set(found)) == 3 and found[0] == found[3]
-    assert first.ids() == [text.split(b'"')[1].decode() for text in found]
+    assert first.texts("member_id") == [text.split(b'"')[1].decode() for text in found]
