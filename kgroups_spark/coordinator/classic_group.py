@@ -32,7 +32,6 @@ from kgroups_spark.messages.group_metadata import user_data_json
 # (T15). A blob that ends inside a string, or has a negative length where that is not allowed, throws an exception that
 # the coordinator does not catch from 2.7 to 4.3; before and since it is unparsable like the other.
 
-
 Member = dict[str, Any]
 
 

@@ -56,7 +56,6 @@ from kgroups_spark.words import DAY_MS
 #
 # The facts are computed from the state before the act.
 
-
 CAUSES = ("expired", "group_deleted", "offset_deleted", "topic_deleted", "unknown")
 EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = CAUSES
 
@@ -157,7 +156,6 @@ def topics_of(group: Group, rules: ExpiryRules) -> set[str] | None:
 
 # One act of a coordinator: the groups before it, the groups and offsets that it removed, and why
 # (removal_causes.py).
-
 
 Slot = tuple[str, str, int]  # group, topic, partition
 

@@ -25,7 +25,6 @@ from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
 #                             commits come first. Consumer since 4.0, streams since 4.2.1, share never (T33)
 #     any other group         fails
 
-
 Modern = ConsumerGroup | ShareGroup | StreamsGroup
 Group = ClassicGroup | Modern
 

@@ -84,7 +84,7 @@ class LakeWriter:
             self.append_parts(table, parts, partial(_goes, table, keep_audit))
 
     def append_parts(self, table: str, parts: Sequence[Part], remove: Removal | None = None) -> None:
-        """Appends the rows of parts that tasks have written, in place of files to remove; no commit without both."""
+        """Appends the rows of parts that tasks have written, in place of the files to remove; neither: no commit."""
         if not parts and remove is None:
             return
         by, transaction = f"kgroups-spark audit {self.audit_id}", (self.app_id, self.audit_id)

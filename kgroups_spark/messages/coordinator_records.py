@@ -27,7 +27,6 @@ from kgroups_spark.records.columns import RecordColumns
 
 # The partition of `__consumer_offsets` that a group belongs to.
 
-
 _SIGN = 0x80000000
 
 
@@ -53,7 +52,6 @@ def absolute_hashes(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 # Record types of the coordinators' topics: name, key, and the layouts of the value, all from the definitions.
-
 
 OFFSET_COMMIT_TYPES = (0, 1)
 
@@ -105,7 +103,6 @@ COORDINATOR_LOGS = {log.topic: log for log in (GROUP_LOG, SHARE_LOG, TRANSACTION
 
 # Outcomes of decoding a record that cannot be used. The set of reasons is closed.
 
-
 REASONS = ("unknown_record_type", "unknown_value_version", "truncated", "empty_value", "null_key")
 
 
@@ -134,7 +131,6 @@ class Undecodable(NamedTuple):
 # - A value is read in the released layout. If an early-access release used the same version for another layout, that
 #   one is used if it reads all bytes, without unknown tags, and the released one does not read all (T58).
 # - Bytes left over and unknown tags are not errors, but the record keeps its raw bytes.
-
 
 # Each early-access layout: its name, its fields, and values for the fields that it lacks.
 EarlyAccess = list[tuple[str, list[str], dict[str, Any]]]
@@ -506,7 +502,6 @@ EARLY_ACCESS = early_access(CONSUMER_OFFSETS)
 # Keys and values of records of any coordinator's log, as Arrow columns: the result of the public `decode`.
 #
 # Keys and values are JSON with Kafka's own field names. Protocol blobs in values of groups are parsed.
-
 
 _DECODED: dict[str, tuple[pa.DataType, str]] = {
     "record_type": (pa.int16(), "Kafka's number; null: not a coordinator's record"),

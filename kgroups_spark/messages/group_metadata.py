@@ -29,7 +29,6 @@ from kgroups_spark.records.columns import Views, binary_slices, copy, list_offse
 # IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, the fields of later versions are after those
 # of version 0, the base. Members of one group mostly have the same base.
 
-
 # protocol type -> the definitions of a member's subscription (Connect: metadata) and assignment
 PROTOCOLS = {
     "consumer": ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"),
@@ -124,7 +123,6 @@ class ProtocolTexts:
 # text of printable ASCII without quotes and backslashes, which JSON does not escape, possible lengths, -1 for null.
 # Equal plain bytes give equal results, and different ones give different results.
 
-
 Positions = NDArray[np.int64]
 # Bytes of fixed width, then a length (its unpacker and its width), then that many items of a width.
 Step = tuple[int, Callable[..., tuple[int]], int, int]
@@ -181,7 +179,6 @@ def consecutive(start: Positions, count: Positions, width: int) -> tuple[Positio
 # read to their last byte, no bytes left over. Others are null, for the record-by-record readers, which give the same
 # texts for plain values.
 
-
 PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
 PLAIN_VERSIONS = range(4)
 _BLOBS = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
@@ -206,8 +203,7 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
 
 
 class Elements(NamedTuple):
-    """`lengths[i]` elements in row i, each of these pieces. `ends`: the number of pieces up to the end of each element,
-    after a 0."""
+    """`lengths[i]` elements in row i, of these pieces. `ends`: 0, and the pieces up to the end of each element."""
 
     pieces: Pieces
     lengths: Positions
@@ -430,7 +426,6 @@ class _Rows:
 # values, because the columns have no place for its bytes. Texts with escapes are left to them, too. In a text without
 # escapes every other quote begins a string, and fields are found by the length of their keys and by their order.
 
-
 # The beginning of the texts.
 CONSUMER_GROUP = '{"protocolType":"consumer",'
 
@@ -579,7 +574,6 @@ def _assigned_partitions(strings: _Strings, first: Positions, count: Positions) 
 # User data of assignors in a member's subscription, as JSON text: that of Kafka Streams (message file
 # SubscriptionInfoData) and of the sticky assignors (schemas in StickyAssignor, CooperativeStickyAssignor). Others' data
 # is opaque.
-
 
 # By the name of the chosen protocol. Without a version in the bytes, the newest one that fits exactly counts.
 _STREAMS = "stream"

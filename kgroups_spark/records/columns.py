@@ -156,7 +156,6 @@ def _slice(data: NDArray[np.uint8], start: int, length: int) -> bytes | None:
 
 # Arrow arrays built and sorted without a Python loop: slices of one buffer, ranks of texts, list offsets.
 
-
 # Arrow's views of texts that lie in buffers, 16 bytes each: int32 length, then the text if that is at most 12, else its
 # first 4 bytes, int32 buffer, int32 position in it. First bytes, and zeros after short texts, are only for comparisons:
 # a copy reads neither.
@@ -223,7 +222,6 @@ def list_offsets(lengths: NDArray[np.integer]) -> pa.Int32Array:
 # Control records. The key is version i16, type i16; the value of a transaction's marker is version i16, coordinator
 # epoch i32 (Kafka: ControlRecordType.java, EndTransactionMarker.java 4.3.1).
 
-
 ABORT, COMMIT = 0, 1
 _NAMES = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
@@ -246,7 +244,6 @@ def coordinator_epoch(value: bytes | None) -> int | None:
 # Zigzag varints at many places of one buffer at once.
 #
 # Kafka: ByteUtils.readVarint and readVarlong 4.3.1: seven bits a byte, lowest first, at most 5 and 10 bytes.
-
 
 INT_BYTES = 5
 LONG_BYTES = 10

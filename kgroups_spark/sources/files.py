@@ -76,8 +76,8 @@ def stand_in_path(location: str) -> str | None:
 # the same CPU. Its threads, which read files, would keep 25 MB in arenas of their own. glibc raises the first limit to
 # the size of the largest array that was freed, and smaller arrays then leave holes: a worker that reads 5 million
 # records takes 15 MB more. With limits of 1 and 4 MB the kernel clears pages so often that an audit takes a tenth more
-# CPU; a worker takes as much memory of a usual log, 10 to 30 MB less of one with many large snapshots. Huge pages,
-# where the kernel has them on request, save a worker a twentieth of its CPU, and take no more memory.
+# CPU; a worker then takes as much memory of a usual log, and 10 to 45 MB less of one with many large snapshots. Huge
+# pages, where the kernel has them on request, save a worker a twentieth of its CPU, and take no more memory.
 POOL = "ARROW_DEFAULT_MEMORY_POOL"
 OF_WORKERS = {
     POOL: "system",
