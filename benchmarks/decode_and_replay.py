@@ -1,5 +1,7 @@
 """Decodes and replays all segments below a folder, in one process, and prints the state in numbers.
 
+Each offsets partition is replayed by ranges of slots, as a task replays a large one.
+
     python -m benchmarks.decode_and_replay FOLDER [--groups]
 
     records=5000133 keys=97671 offset_sum=12351743370
@@ -21,7 +23,7 @@ from kgroups_spark.cli.entry import importing
 with importing():  # as `kgroups` does
     from kgroups_spark.coordinator.releases import NEWEST, Topics, release
     from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-    from kgroups_spark.offsets.columns import JoinedLog
+    from kgroups_spark.offsets.columns import FIRST, JoinedLog, ranges_of
     from kgroups_spark.offsets.replay import replay_offsets
     from kgroups_spark.offsets.state import OffsetState
     from kgroups_spark.replay.groups import ShardHistory
@@ -30,6 +32,7 @@ with importing():  # as `kgroups` does
     from kgroups_spark.replay.shard import Night, ShardReplay
     from kgroups_spark.replay.stages import no_cycle_collector
     from kgroups_spark.replay.state import LogState
+    from kgroups_spark.replay.stored_history import COMMITS_AT_ONCE
     from kgroups_spark.sources.files import open_file
     from kgroups_spark.sources.segment_log import SegmentLog
     from kgroups_spark.sources.segments import PartitionCopy, find_partitions
@@ -63,15 +66,19 @@ def main(arguments: list[str]) -> int:
 
 def committed(number: int, tables: Mapping[str, Sequence[pa.Table]], *, with_groups: bool) -> pa.ChunkedArray:
     """The committed offsets at the end of the log of offsets partition `number`."""
-    commits, *others = (_whole(name, tables.get(name, ())) for name in LOG)
-    history = ShardHistory.of(JoinedLog.over([number], {}), lambda _: commits, *others)
+    lots, others = tables.get(LOG[0], ()), [_whole(name, tables.get(name, ())) for name in LOG[1:]]
+    # A range's rows are together in each sorted lot, so they are not copied.
+    sizes, read = {FIRST: sum(map(len, lots))}, lambda slots, names: (slots.of(lot).select(names) for lot in lots)
+    ranges = ranges_of(sizes, read, COMMITS_AT_ONCE)[0]
+    log = JoinedLog.over([number], {})
+    history = ShardHistory.of(log, lambda slots: _whole(LOG[0], [slots.of(lot) for lot in lots]), *others)
     if with_groups:
-        replay = ShardReplay(Night(0, NEWEST, None, Topics()), LogState(), history)
+        replay = ShardReplay(Night(0, NEWEST, None, Topics()), LogState(), history, ranges)
         for _ in replay.outputs():
             pass
         state = replay.state.offsets
     else:
-        state = replay_offsets(OffsetState.empty(), history.offsets(), release(NEWEST)).state
+        state = replay_offsets(OffsetState.empty(), history.offsets(), release(NEWEST), ranges).state
     is_committed = state.offsets.column("producer_id").is_null()
     return state.offsets.filter(is_committed).column("committed_offset")
 

@@ -131,7 +131,7 @@ class Places:
     @classmethod
     def over(cls, owners: int, *log_offsets: I64) -> Places:
         """Places for these log offsets (and NEVER) of so many owners."""
-        some = [each[each != NEVER] for each in log_offsets]
+        some = [each if each.max(initial=0) != NEVER else each[each != NEVER] for each in log_offsets]
         low = min((int(each.min()) for each in some if len(each)), default=0)
         high = max((int(each.max()) for each in some if len(each)), default=0)
         if (high - low + 2) * max(owners, 1) < LARGEST_KEY:

@@ -97,9 +97,8 @@ class CommitBatches:
         self._waiting += [batch for batch, _ in self._held] if is_end else ()
         if sum(batch.num_rows for batch in self._waiting) < (1 if is_end else ROWS_AT_ONCE):
             return
-        waiting, self._waiting = self._waiting, []
-        table = in_one_chunk(pa.Table.from_batches(waiting))
-        waiting.clear()
+        waiting, self._waiting = [pa.Table.from_batches(self._waiting)], []
+        table = in_one_chunk(waiting.pop())  # without a name, so that each column is freed once it is copied
         group_id, topic = (ranks(table.column(name).chunk(0)) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
         order = pa.array(_order((self.log.number_at(log_offset), group_id, topic, partition, log_offset)))

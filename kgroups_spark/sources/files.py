@@ -74,14 +74,15 @@ def stand_in_path(location: str) -> str | None:
 # Environment variables, which users may set. Arrow takes its memory from malloc: of mimalloc, its default, a task that
 # reads a million records keeps 40 MB more, of jemalloc 35 MB (a night over a million live offsets: 80 and 75 MB), for
 # the same CPU. Its threads, which read files, would keep 25 MB in arenas of their own. glibc raises the first limit to
-# the size of the largest array that was freed, and smaller arrays then leave holes: a worker that reads 5 million
-# records takes 15 MB more. With limits of 1 and 4 MB the kernel clears pages so often that an audit takes a tenth more
-# CPU; a worker then takes as much memory of a usual log, and 10 to 45 MB less of one with many large snapshots. Huge
-# pages, where the kernel has them on request, save a worker a twentieth of its CPU, and take no more memory.
+# the size of the largest array that was freed, and smaller arrays then leave holes. Of 20 million usual and 5 million
+# hard records the largest worker took 250 and 331 MB with limits of 1 and 4 MB, 258 and 335 with these, 268 and 377
+# with 8 and 16. The kernel clears the pages of what is returned to it again: with 1 and 4 MB `decode` of
+# benchmarks/README.md takes a seventh more CPU, with half of that reading takes a third more. Huge pages, where the
+# kernel has them on request, save a worker a twentieth of its CPU, and take no more memory.
 POOL = "ARROW_DEFAULT_MEMORY_POOL"
 OF_WORKERS = {
     POOL: "system",
-    "MALLOC_MMAP_THRESHOLD_": "8388608",
+    "MALLOC_MMAP_THRESHOLD_": "2097152",
     "MALLOC_TRIM_THRESHOLD_": "8388608",
     "MALLOC_ARENA_MAX": "1",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
