@@ -37,12 +37,14 @@ def until(there: Callable[[], object], process: subprocess.Popen[str]) -> None:
 def until_python_runs(spark: SparkSession) -> None:
     """Returns when the session's tasks have Python workers again.
 
-    Spark learns that a daemon is dead from the first tasks that it fails, and runs a task of a local session once.
+    Spark learns that a daemon is dead from the first tasks that it fails, and runs a task of a local session once. SQL
+    and RDDs have daemons of their own.
     """
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+            spark.sparkContext.range(2, numSlices=2).map(abs).collect()
             return
         except (Py4JJavaError, PySparkException):
             if time.monotonic() > deadline:

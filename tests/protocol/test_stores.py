@@ -180,7 +180,8 @@ def part(tmp_path):
     return made
 
 
-def test_every_store_answers_and_refuses_alike_and_as_another_reader(stores, part, chosen):
+def test_every_store_answers_and_refuses_alike_and_as_another_reader(stores, part, chosen, monkeypatch):
+    monkeypatch.setattr(TableLog, "missing", lambda log, parts: [])  # there are none, and Interrupted is looked at once
     for story in chosen.some([*range(40)], 1):
         logs = {kind: store.table(f"{folder}/{NAME}-{story}") for kind, (store, folder) in stores.items()}
         both = [
