@@ -203,7 +203,11 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
 
 
 class Elements(NamedTuple):
-    """`lengths[i]` elements in row i, of these pieces. `ends`: 0, and the pieces up to the end of each element."""
+    """`lengths[i]` elements in row i, of these pieces. `ends`: 0, and the pieces up to the end of each element.
+
+    The texts `{"a":[x,y]}` and `{"a":[]}` are b'{"a":[', then Elements(pieces=[nothing and a comma, x and y],
+    lengths=[2, 0], ends=[0, 2, 4]), then b']}'. `of_rows` is [0, 4, 4], so Arrow copies 1 + 4 + 1 and 1 + 0 + 1 views.
+    """
 
     pieces: Pieces
     lengths: Positions
