@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
     "kgroups_spark": {"code": 29_499, "lines": 45_979, "files": 149, "folders": 15},
-    "tests": {"code": 31_481, "lines": 46_886, "files": 287, "folders": 33},
+    "tests": {"code": 31_480, "lines": 46_886, "files": 287, "folders": 33},
 }
 LONGEST_FILE = 770
 

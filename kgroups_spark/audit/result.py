@@ -10,7 +10,6 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.audit.plan import AuditPlan, Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
@@ -528,19 +527,20 @@ def current_files(lake: Lake, then: LakeAsOfAudit | None = None) -> TableFiles:
 
 
 def current_tables(lake: Lake, files: TableFiles) -> CurrentTables:
-    rows = {name: total_rows(its) for name, its in files.items()}
-    read = partial(lake.rows, "groups", files=files["groups"])
-    groups = read(columns=["is_misplaced"], conditions=[Condition("is_misplaced", "==", False)]).num_rows
+    def count(name: str, column: str, value: object) -> int:
+        of_value = [Condition(column, "==", value)]
+        return int(lake.rows(name, files=files[name], columns=[column], conditions=of_value).num_rows)
+
+    rows, groups = {name: total_rows(its) for name, its in files.items()}, count("groups", "is_misplaced", False)
     if groups < rows["groups"]:
-        groups = pc.count_distinct(read(columns=["group_id"])["group_id"]).as_py()
-    expires, decided = [Condition("decision", "==", "expire")], files["offset_expiry"]
-    expiring = lake.rows("offset_expiry", files=decided, columns=["decision"], conditions=expires).num_rows
-    return CurrentTables(rows, expiring, groups)
+        ((groups,),) = answer(_NAMES, groups=lake.dataset("groups", [file.path for file in files["groups"]]))
+    return CurrentTables(rows, count("offset_expiry", "decision", "expire"), groups)
 
 
+_NAMES = "SELECT count(*) FROM (SELECT DISTINCT group_id FROM groups)"
 # The names in `before` or `after` alone, and the states of groups in both that differ: their numbers, and the first
 # names. DuckDB holds as much of two large tables as its limit allows.
-_CHANGES = f"""
+CHANGES = f"""
     SELECT 'new' AS what, count(*) AS number, min(group_id, {NAMES_REPORTED}) AS names
     FROM (SELECT DISTINCT group_id FROM after ANTI JOIN before USING (group_id))
 UNION ALL
@@ -558,19 +558,19 @@ UNION ALL
 def changes_since(lake: Lake, audit_id: int, then: TableFiles, now: CurrentTables) -> str:
     """A line for people on what differs from the files that an audit left."""
     files = then["groups"], lake.table("groups").files()
-    sides = (lake.dataset("groups", [file.path for file in its]) for its in files)
-    parts = "; ".join(changes(changed_groups(*sides), current_tables(lake, then), now))
+    before, after = (lake.dataset("groups", [file.path for file in its]) for its in files)
+    parts = "; ".join(changes(answer(CHANGES, before=before, after=after), current_tables(lake, then), now))
     return f"since audit {audit_id}: {parts or 'the same groups, in the same states'}"
 
 
-def changed_groups(before: pa.dataset.Dataset, after: pa.dataset.Dataset) -> list[tuple[Any, ...]]:
-    """The rows of _CHANGES for two states of the table `groups`."""
-    with connected(before=before, after=after) as connection:
-        return uninterrupted(lambda: connection.execute(_CHANGES).fetchall())
+def answer(query: str, **tables: pa.dataset.Dataset) -> list[tuple[Any, ...]]:
+    """The rows of DuckDB's answer to a query of these tables."""
+    with connected(**tables) as connection:
+        return uninterrupted(lambda: connection.execute(query).fetchall())
 
 
 def changes(groups: Iterable[tuple[Any, ...]], then: CurrentTables, now: CurrentTables) -> Iterator[str]:
-    """The parts of the line. `groups`: rows of _CHANGES."""
+    """The parts of the line. `groups`: rows of CHANGES."""
     moves = []
     for what, number, names in groups:
         if names:

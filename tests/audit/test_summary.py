@@ -11,10 +11,11 @@ import pyarrow.dataset as ds
 import pytest
 
 from kgroups_spark.audit.result import (
+    CHANGES,
     AuditSummary,
     CurrentTables,
     Shortfall,
-    changed_groups,
+    answer,
     changes,
     gone_before_we_came,
 )
@@ -47,8 +48,7 @@ def current(states, rows=None, expiring=0):
 
 
 def changes_of(before, after):
-    (groups_before, then), (groups_after, now) = before, after
-    return "; ".join(changes(changed_groups(groups_before, groups_after), then, now))
+    return "; ".join(changes(answer(CHANGES, before=before[0], after=after[0]), before[1], after[1]))
 
 
 THEN = current({(0, "a"): "Stable", (0, "b"): "Stable", (1, "d"): "Empty"}, {"group_members": 2}, expiring=1)
